@@ -1,0 +1,27 @@
+# Refuses a library edge that docs/architecture/layers.txt does not list.
+#
+# Line form: `<layer> <library>: <library it may use> …`. `base` is implied everywhere.
+set(_layers_file "${CMAKE_CURRENT_SOURCE_DIR}/docs/architecture/layers.txt")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${_layers_file}")
+file(STRINGS "${_layers_file}" _lines REGEX "^[0-9]")
+foreach(_line IN LISTS _lines)
+  string(REGEX MATCH "^([0-9]+) ([a-z]+):(.*)$" _ "${_line}")
+  set(_name "${CMAKE_MATCH_2}")
+  set(SIMPLER_LAYER_${_name} "${CMAKE_MATCH_1}")
+  string(STRIP "${CMAKE_MATCH_3}" _uses)
+  separate_arguments(SIMPLER_MAY_USE_${_name} UNIX_COMMAND "${_uses}")
+endforeach()
+
+function(simpler_check_edges library)
+  if(NOT DEFINED SIMPLER_LAYER_${library})
+    message(FATAL_ERROR "src/${library} is not listed in docs/architecture/layers.txt")
+  endif()
+  foreach(used IN LISTS ARGN)
+    if(NOT used STREQUAL "base" AND NOT used IN_LIST SIMPLER_MAY_USE_${library})
+      message(FATAL_ERROR "illegal edge ${library} -> ${used}: not listed in docs/architecture/layers.txt")
+    endif()
+    if(NOT SIMPLER_LAYER_${used} LESS SIMPLER_LAYER_${library})
+      message(FATAL_ERROR "illegal edge ${library} -> ${used}: it does not point down")
+    endif()
+  endforeach()
+endfunction()
