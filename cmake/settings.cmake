@@ -1,4 +1,4 @@
-# Compiler settings shared by every target of the project.
+# Compiler settings shared by every target of the project, and the options that a preset or a packager may set.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -8,14 +8,30 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# Two build types of ours: Sanitize keeps sanitizer builds short, Check only has to compile.
+set(CMAKE_CXX_FLAGS_SANITIZE "-O1 -g1" CACHE STRING "Flags of the build type Sanitize")
+set(CMAKE_CXX_FLAGS_CHECK "-O0" CACHE STRING "Flags of the build type Check")
+foreach(_kind EXE SHARED MODULE STATIC)
+  foreach(_type SANITIZE CHECK)
+    set(CMAKE_${_kind}_LINKER_FLAGS_${_type} "" CACHE STRING "")
+  endforeach()
+endforeach()
+
 option(SIMPLER_TESTS "Build the tests beside the code" ON)
 option(SIMPLER_BENCHMARKS "Build the benchmarks" OFF)
+option(SIMPLER_PYTHON "Build the Python extension" OFF)
 option(SIMPLER_WERROR "Treat warnings as errors" ON)
+option(SIMPLER_PCH "Precompile the headers that tests share" OFF)
 set(SIMPLER_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+set(SIMPLER_KERNEL_ISAS "" CACHE STRING "Instruction sets of the ready-made kernels; empty means all of them")
 
 find_program(SIMPLER_CCACHE ccache)
 if(SIMPLER_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${SIMPLER_CCACHE}")
+  if(SIMPLER_PCH)
+    # ccache caches users of a precompiled header only when told that macros and time stamps in it do not matter.
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${SIMPLER_CCACHE}")
+  endif()
 endif()
 
 add_library(simpler_settings INTERFACE)
@@ -30,11 +46,18 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
 else()
   # g++ 12 reports false positives of these two through inlined standard containers.
   target_compile_options(simpler_settings INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  if(SIMPLER_PCH)
+    target_compile_options(simpler_settings INTERFACE -fpch-preprocess)
+  endif()
 endif()
 if(SIMPLER_SANITIZE)
-  target_compile_options(simpler_settings INTERFACE -fsanitize=${SIMPLER_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_compile_options(simpler_settings INTERFACE -fsanitize=${SIMPLER_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(simpler_settings INTERFACE -fsanitize=${SIMPLER_SANITIZE})
   if(SIMPLER_SANITIZE MATCHES "undefined")
     target_compile_options(simpler_settings INTERFACE -fno-sanitize-recover=all)
+  endif()
+  if(SIMPLER_SANITIZE MATCHES "thread" AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # g++ warns that its thread sanitizer does not model fences; membarrier stands in their place here.
+    target_compile_options(simpler_settings INTERFACE -Wno-tsan)
   endif()
 endif()
