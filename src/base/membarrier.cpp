@@ -1,0 +1,24 @@
+#include "base/membarrier.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace simpler {
+namespace {
+
+bool command(int which) {
+  return ::syscall(SYS_membarrier, which, 0, 0) == 0;
+}
+
+}  // namespace
+
+bool register_membarrier() {
+  return command(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+bool membarrier_all_registered() {
+  return command(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+}
+
+}  // namespace simpler

@@ -1,0 +1,13 @@
+// membarrier(2), the half of a store-load fence that one side pays for both.
+#pragma once
+
+namespace simpler {
+
+// Lets this process be a target of barriers that other processes issue; idempotent, needed once in every process,
+// a forked child included. False where the kernel refuses.
+bool register_membarrier();
+
+// Every running thread of every registered process passes a full barrier before this returns. False where refused.
+bool membarrier_all_registered();
+
+}  // namespace simpler

@@ -1,0 +1,23 @@
+// Clang's thread-safety attributes under our names. Other compilers see nothing.
+#pragma once
+
+#if defined(__clang__)
+#define SIMPLER_INTERNAL_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define SIMPLER_INTERNAL_THREAD_ATTRIBUTE(x)
+#endif
+
+#define SIMPLER_CAPABILITY(name) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(capability(name))
+#define SIMPLER_SCOPED_CAPABILITY SIMPLER_INTERNAL_THREAD_ATTRIBUTE(scoped_lockable)
+#define SIMPLER_GUARDED_BY(x) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(guarded_by(x))
+#define SIMPLER_PT_GUARDED_BY(x) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(pt_guarded_by(x))
+#define SIMPLER_REQUIRES(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define SIMPLER_EXCLUDES(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define SIMPLER_ACQUIRE(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define SIMPLER_RELEASE(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define SIMPLER_TRY_ACQUIRE(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
+#define SIMPLER_ASSERT_CAPABILITY(x) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(assert_capability(x))
+#define SIMPLER_RETURN_CAPABILITY(x) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(lock_returned(x))
+#define SIMPLER_ACQUIRED_BEFORE(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
+#define SIMPLER_ACQUIRED_AFTER(...) SIMPLER_INTERNAL_THREAD_ATTRIBUTE(acquired_after(__VA_ARGS__))
+#define SIMPLER_NO_THREAD_SAFETY_ANALYSIS SIMPLER_INTERNAL_THREAD_ATTRIBUTE(no_thread_safety_analysis)
