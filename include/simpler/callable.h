@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "simpler/dtype.h"
+#include "simpler/enums.h"
 
 namespace simpler {
 
@@ -50,16 +51,6 @@ class MappedArgs {
 
 // Runs in a child process of the worker. An exception fails the task and carries its type name and text to the waiter.
 using NativeFunction = std::function<void(const MappedArgs&)>;
-
-enum class CallableKind : std::uint32_t {
-  kChipCallable = 1,
-  kPythonSerialized = 2,
-  kPythonImport = 3,
-  kNativeFunction = 4,
-  kPythonForkOnly = 5,
-};
-
-enum class TargetNamespace : std::uint32_t { kLocalChip = 1, kLocalPython = 2, kRemoteTaskDispatcher = 3 };
 
 // Names a registered callable. Accepted only by the worker that made it, and only until it is unregistered there.
 class CallableHandle {
