@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <span>
 
+#include "simpler/enums.h"
 #include "simpler/status.h"
 
 namespace simpler::wire {
 struct Dispatch;
-enum class WorkerType : uint8_t;
 }  // namespace simpler::wire
 
 namespace simpler::lane {
@@ -27,7 +27,7 @@ enum class Outcome : uint8_t { kSuccess = 0, kTaskFailure = 1, kEndpointFailure 
 const char* to_string(Outcome outcome);
 
 struct LaneInfo {
-  wire::WorkerType type{};
+  WorkerType type{};
   uint32_t worker_id = 0;
   uint32_t queue_depth = kMaxQueueDepth;  // lines that may be unanswered at once, 1..32
   bool in_order = true;                   // the far end runs lines in push order, so after-masks may be used
