@@ -715,4 +715,24 @@ void set_tensor_data(const Tensor& tensor, std::initializer_list<uint32_t> index
   set_tensor_data<T>(tensor, static_cast<uint32_t>(index.size()), index.begin(), value);
 }
 
+// --- Built-in orchestrations
+// -------------------------------------------------------------------------------------------
+
+// An orchestration that is part of the installation, addressed by name and version. `bind` is the
+// framework_bind_runtime of the object that holds `entry`; `config` may be null.
+struct BuiltinOrchestration {
+  const char* name;
+  uint32_t version;
+  OrchestrationConfig (*config)(const ChipTaskArgs&);
+  void (*entry)(const ChipTaskArgs&);
+  uint32_t (*bind)(Runtime*);
+};
+
+// Where a chip finds built-in orchestrations. Implementations stay valid as long as the chip that uses them.
+class OrchestrationSource {
+ public:
+  virtual ~OrchestrationSource() = default;
+  virtual const BuiltinOrchestration* find(const char* name, size_t length, uint32_t version) const = 0;
+};
+
 }  // namespace simpler::orchestration
