@@ -93,6 +93,8 @@ function(simpler_test name)
 endfunction()
 
 # simpler_bench(NAME SOURCES file… [USES library…] [EXTERNAL target…]): built only with SIMPLER_BENCHMARKS.
+#
+# Programs land in <tree>/benchmarks, where `./dev bench` finds them; each takes --only, --json FILE and --check.
 function(simpler_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;EXTERNAL" ${ARGN})
   if(NOT SIMPLER_BENCHMARKS)
@@ -101,6 +103,7 @@ function(simpler_bench name)
   set(uses ${ARG_USES})
   list(TRANSFORM uses PREPEND "simpler_")
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/benchmarks")
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/bench")
   target_link_libraries(${name} PRIVATE simpler_settings ${uses} ${ARG_EXTERNAL})
 endfunction()

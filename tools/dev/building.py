@@ -1,0 +1,68 @@
+"""Configuring and building the CMake trees: one per preset, under build/."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pythons
+import system
+from console import BUILD, ROOT, run, say
+
+
+def jobs() -> int:
+    """Return how many compilers may run at once: the CPUs that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+@contextlib.contextmanager
+def exclusive() -> Iterator[None]:
+    """Let one ./dev at a time set up and build in this checkout."""
+    BUILD.mkdir(exist_ok=True)
+    with open(BUILD / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another ./dev works in this checkout; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def prepare(wanted_python: str | None, *groups: str) -> None:
+    """Bring system packages, virtual environment and the requirement groups up to date."""
+    system.ensure(system.BUILD_NEEDS, "to build")
+    pythons.ensure_venv(wanted_python)
+    pythons.ensure_requirements("build", *groups)
+    pythons.ensure_path_entry()
+
+
+def tree(preset: str) -> Path:
+    """Return the build tree of a preset."""
+    return BUILD / preset
+
+
+def build(preset: str, *targets: str, options: tuple[str, ...] = ()) -> Path:
+    """Configure (when there is a reason to) and build; returns the tree.
+
+    Ninja runs CMake again by itself when a list file changed; a changed option or another checkout path is a reason here.
+    """
+    cmake = pythons.tool("cmake", (3, 25))
+    folder = tree(preset)
+    arguments = [f"-DPython_EXECUTABLE={pythons.python()}", *options]
+    mark = folder / "configured-with"
+    wanted = "\n".join([cmake, str(ROOT), *arguments])
+    if not (folder / "build.ninja").exists() or not mark.exists() or mark.read_text() != wanted:
+        say(f"configuring build/{preset}")
+        if (folder / "CMakeCache.txt").exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in (
+            folder / "CMakeCache.txt"
+        ).read_text(errors="replace"):
+            (folder / "CMakeCache.txt").unlink()
+        run([cmake, "--preset", preset, *arguments], env=pythons.environment())
+        mark.write_text(wanted)
+    say(f"building build/{preset} with {jobs()} jobs")
+    wants = ["--target", *targets] if targets else []
+    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants], env=pythons.environment())
+    return folder

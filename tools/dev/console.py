@@ -1,0 +1,155 @@
+"""What the developer sees, and how other programs are run.
+
+Every program runs in the foreground with no standard input, so nothing waits for an answer and nothing is left behind:
+this process adopts orphans of what it starts, and `stray_processes` names the ones that outlived their parents.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build"
+REPORTS = BUILD / "reports"
+
+
+class Failure(Exception):
+    """A step failed; the message says what and what to do. `code` becomes the exit status."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def say(text: str) -> None:
+    """Print one line of progress, at once."""
+    print(f"dev: {text}", flush=True)
+
+
+def shown(path: Path) -> str:
+    """Return `path` as a developer would type it from the root of the checkout."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    check: bool = True,
+    echo: bool = True,
+    report: str | None = None,
+) -> int:
+    """Run `command` to its end and return its exit status; with `report`, keep a copy of its output in build/reports.
+
+    Raises Failure when `check` is set and the status is not 0.
+    """
+    words = [str(word) for word in command]
+    if echo:
+        print(f"+ {shlex.join(words)}", flush=True)
+    whole = {**os.environ, **(env or {})}
+    if report is None:
+        process = subprocess.Popen(words, cwd=cwd, env=whole, stdin=subprocess.DEVNULL)
+        status = _wait(process)
+    else:
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        with open(REPORTS / report, "wb") as copy:
+            process = subprocess.Popen(
+                words, cwd=cwd, env=whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+            assert process.stdout is not None
+            for line in process.stdout:
+                sys.stdout.buffer.write(line)
+                sys.stdout.buffer.flush()
+                copy.write(line)
+        status = _wait(process)
+    if check and status != 0:
+        raise Failure(f"failed with status {status}: {shlex.join(words)}", 1)
+    return status
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for `process`; an interrupt reaches it too (same terminal), so give it time to end by itself."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
+
+
+def output_of(command: Sequence[str | Path], *, cwd: Path = ROOT) -> str | None:
+    """Return the standard output of `command`, or None when it cannot be run or fails."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of whatever its children leave behind."""
+    pr_set_child_subreaper = 36
+    try:
+        ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+
+
+def stray_processes(grace_s: float = 3.0) -> list[str]:
+    """Return a line for each process that outlived the program that started it, then end those processes.
+
+    A process that is only about to be reaped is given `grace_s` seconds.
+    """
+    deadline = time.monotonic() + grace_s
+    while True:
+        children = _children()
+        if not children or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    found = [f"{pid} {name}" for pid, name in children]
+    for pid, _ in children:
+        try:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            continue
+    return found
+
+
+def _children() -> list[tuple[int, str]]:
+    """Return the live children of this process after reaping those that ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        return []
+    found: list[tuple[int, str]] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text(errors="replace")
+        except OSError:
+            continue
+        name = text[text.index("(") + 1 : text.rindex(")")]
+        if int(text[text.rindex(")") + 2 :].split()[1]) == os.getpid():
+            found.append((int(stat.parent.name), name))
+    return found
