@@ -24,7 +24,11 @@ def _parser() -> argparse.ArgumentParser:
         made.add_argument("--python", metavar="PYTHON", help="make the virtual environment from this Python (3.10 or newer)")
         return made
 
-    verb("demo", "semantic search over this machine's packages; options after the verb go to the demo (demo --help)", add_help=False)
+    verb(
+        "demo",
+        "semantic search over this machine's packages; options after the verb go to the demo (demo --help)",
+        add_help=False,
+    )
     test = verb("test", "build the release tree and run every suite")
     test.add_argument("--only", metavar="PATTERN", help="run the tests whose name this regular expression matches")
     test.add_argument("--all", action="store_true", help="then the sanitizers (ASan+UBSan, TSan) and lint")

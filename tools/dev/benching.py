@@ -34,7 +34,7 @@ def bench(options: argparse.Namespace) -> int:
     for program in programs:
         found = kept / f"{program.stem}.json"
         found.unlink(missing_ok=True)
-        words = [pythons.python(), program] if program.suffix == ".py" else [program]
+        words: list[str | Path] = [pythons.python(), program] if program.suffix == ".py" else [program]
         words += ["--json", found]
         words += ["--only", options.only] if options.only else []
         words += ["--check"] if options.check else []

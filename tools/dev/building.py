@@ -44,7 +44,7 @@ def tree(preset: str) -> Path:
     return BUILD / preset
 
 
-def build(preset: str, *targets: str, options: tuple[str, ...] = ()) -> Path:
+def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going: bool = False) -> Path:
     """Configure (when there is a reason to) and build; returns the tree.
 
     Ninja runs CMake again by itself when a list file changed; a changed option or another checkout path is a reason here.
@@ -64,5 +64,6 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = ()) -> Path:
         mark.write_text(wanted)
     say(f"building build/{preset} with {jobs()} jobs")
     wants = ["--target", *targets] if targets else []
-    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants], env=pythons.environment())
+    native = ["--", "-k", "0"] if keep_going else []
+    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env=pythons.environment())
     return folder

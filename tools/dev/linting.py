@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import building
@@ -27,7 +27,7 @@ def lint(wanted_python: str | None, fix: bool) -> None:
     with building.exclusive():
         building.prepare(wanted_python, "lint", "test")
         system.ensure(system.LINT_NEEDS, "to lint")
-        checks = (
+        checks: tuple[tuple[str, Callable[[], None]], ...] = (
             ("clang-format", lambda: _clang_format(fix)),
             ("layers and includes", lambda: _script("check_layers.py")),
             ("file sizes", lambda: _script("check_sizes.py")),
@@ -73,14 +73,14 @@ def _python_places() -> list[Path]:
 
 
 def _ruff(fix: bool) -> None:
-    ruff = [pythons.python(), "-m", "ruff"]
-    cache = ["--cache-dir", BUILD / "ruff"]
+    ruff: list[str | Path] = [pythons.python(), "-m", "ruff"]
+    cache: list[str | Path] = ["--cache-dir", BUILD / "ruff"]
     run([*ruff, "check", *cache, *(["--fix"] if fix else []), *_python_places()], echo=False)
     run([*ruff, "format", *cache, *([] if fix else ["--check"]), *_python_places()], echo=False)
 
 
 def _mypy() -> None:
-    mypy = [pythons.python(), "-m", "mypy", "--cache-dir", BUILD / "mypy"]
+    mypy: list[str | Path] = [pythons.python(), "-m", "mypy", "--cache-dir", BUILD / "mypy"]
     run([*mypy, "tools/dev"], echo=False, env={"MYPYPATH": str(ROOT / "tools" / "dev")})
     for script in sorted((ROOT / "tools").glob("*.py")):
         run([*mypy, script], echo=False)
@@ -89,14 +89,16 @@ def _mypy() -> None:
 
 
 def _clang_build() -> None:
-    building.build("clang", "all", "headers_alone")
+    building.build("clang", "all", "headers_alone", keep_going=True)
 
 
 def _clang_tidy() -> None:
     """Run clang-tidy on product files whose text, includes or rules changed since they were found clean."""
     database = json.loads((BUILD / "clang" / "compile_commands.json").read_text())
     sources = sorted({Path(entry["file"]) for entry in database})
-    product = [path for path in sources if path.is_relative_to(ROOT / "src") and not re.search(r"_(test|bench|fuzz)$", path.stem)]
+    product = [
+        path for path in sources if path.is_relative_to(ROOT / "src") and not re.search(r"_(test|bench|fuzz)$", path.stem)
+    ]
     clean = BUILD / "tidy"
     clean.mkdir(parents=True, exist_ok=True)
     rules = (ROOT / ".clang-tidy").read_bytes()
@@ -123,8 +125,7 @@ def _tidy_one(path: Path) -> tuple[Path, str]:
     done = subprocess.run(
         ["clang-tidy", "-p", BUILD / "clang", "--quiet", path],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     if done.returncode == 0 and not done.stdout.strip():

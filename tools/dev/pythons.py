@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,15 +97,20 @@ def ensure_venv(wanted: str | None) -> None:
     """Make the virtual environment unless it is there, works, and was made from the wanted Python."""
     mark = VENV / "made-from"
     if mark.exists() and output_of([python(), "-c", "import sys"]) is not None:
-        made_from, place = (mark.read_text().splitlines() + ["", ""])[:2]
+        made_from, place = [*mark.read_text().splitlines(), "", ""][:2]
         moved = place != str(VENV)
-        if not moved and (wanted is None or (found := probe(wanted)) is not None and found.executable == made_from):
+        if not moved and (wanted is None or _is(wanted, made_from)):
             return
     base = choose(wanted)
     say(f"making the virtual environment .venv from {base}")
     shutil.rmtree(VENV, ignore_errors=True)
     run([base, "-m", "venv", VENV])
     _publish(mark, f"{base}\n{VENV}\n")
+
+
+def _is(candidate: str, executable: str) -> bool:
+    found = probe(candidate)
+    return found is not None and found.executable == executable
 
 
 def ensure_requirements(*groups: str) -> None:
@@ -169,7 +173,3 @@ def _publish(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(text)
     os.replace(fresh, path)
-
-
-if sys.version_info < (3, 10):
-    raise SystemExit("dev: Python 3.10 or newer is needed")

@@ -77,7 +77,7 @@ def install(packages: list[str], why: str) -> None:
     prefix = root_prefix()
     if shutil.which("apt-get") is None or prefix is None:
         raise Failure(
-            f"{why}: missing {', '.join(packages)}; neither root nor password-less sudo here. Run this line, then start again:\n"
+            f"{why}: missing {', '.join(packages)}; neither root nor password-less sudo here. Run this, then start again:\n"
             f"  {install_line(packages)}",
             2,
         )

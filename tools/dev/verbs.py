@@ -78,7 +78,7 @@ def _demo(wanted_python: str | None, words: list[str]) -> int:
 
 
 def _package_lists() -> None:
-    """Fetch the package lists once on a fresh image, whose lists are empty; without them the demo reads the dpkg status file."""
+    """Fetch the package lists once on an image that has none; without them the demo reads the dpkg status file."""
     asked = pythons.VENV / "asked-for-package-lists"
     prefix = system.root_prefix()
     if asked.exists() or prefix is None or shutil.which("apt-get") is None or not system.lists_are_empty():
