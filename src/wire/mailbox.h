@@ -99,8 +99,8 @@ struct alignas(kCacheLinePair) ChildStatistics {
   uint64_t tasks;
   uint64_t failed;
   uint64_t skipped;
-  uint64_t started_sequence;  // of the line whose code runs now, plus 1 << 32; 0 when none does
-  uint64_t started_ns;        // steady clock at its start
+  uint64_t started_sequence;  // of the line whose code started last, plus 1 << 32; 0 when the child is idle
+  uint64_t started_ns;        // monotonic clock when the child last stopped being idle; 0 when it is idle
   std::array<uint64_t, 10> reserved;
 };
 static_assert(sizeof(ChildStatistics) == kCacheLinePair);
@@ -115,6 +115,7 @@ struct Mailbox {
   SideReport side;
   alignas(kCacheLinePair) ControlRequest request;
   alignas(kCacheLinePair) ControlReply reply;
+  WakeWord control_wake;  // the caller of a control command sleeps here; the child wakes it after the reply
   alignas(kCacheLinePair) StartupRecord startup;
 };
 static_assert(sizeof(MailboxHeader) == kCacheLinePair && sizeof(ParentWords) == kCacheLinePair);
