@@ -16,4 +16,8 @@ const char* to_string(Outcome outcome) {
   return "unknown outcome";
 }
 
+Status skipped_task() {
+  return skipped("not run: a task that it comes after failed, or its run was cancelled");
+}
+
 }  // namespace simpler::lane

@@ -12,19 +12,19 @@
 
 #include "simpler/enums.h"
 #include "simpler/status.h"
-
-namespace simpler::wire {
-struct Dispatch;
-}  // namespace simpler::wire
+#include "wire/dispatch_line.h"
 
 namespace simpler::lane {
 
-inline constexpr uint32_t kMaxQueueDepth = 32;  // an after-mask has one bit for each earlier line
+inline constexpr uint32_t kMaxQueueDepth = wire::kMaxLines;  // an after-mask has one bit for each earlier line
 
-// How a line ended; the values are visible on the wire and in Python.
-enum class Outcome : uint8_t { kSuccess = 0, kTaskFailure = 1, kEndpointFailure = 2, kSkipped = 3 };
+// How a line ended.
+using Outcome = EndpointOutcome;
 
 const char* to_string(Outcome outcome);
+
+// What take_failure says of a kSkipped completion.
+Status skipped_task();
 
 struct LaneInfo {
   WorkerType type{};
