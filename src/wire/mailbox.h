@@ -59,7 +59,8 @@ struct alignas(kCacheLinePair) ParentWords {
   uint32_t shutdown;                             // 0 to 1, never back
   uint32_t cancel_count;                         // grows by one per cancel; cancel i is in word i % kCancelWords
   std::array<uint32_t, kCancelWords> cancelled;  // low halves of run ids whose unstarted lines answer SKIPPED
-  std::array<uint8_t, kCacheLinePair - 8 - 4 * kCancelWords> padding;
+  uint32_t side_taken;  // sequence of the newest side report that the parent has read; until then it is not overwritten
+  std::array<uint8_t, kCacheLinePair - 12 - 4 * kCancelWords> padding;
 };
 
 struct StartupRecord {

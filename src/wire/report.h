@@ -33,7 +33,8 @@ struct Report {
   std::array<char, kReportBytes - 18> text;
 };
 
-// The newest long failure of a lane in full (within its size).
+// One long failure of a lane in full (within its size). The child writes the next one only after the parent has taken
+// this one; until then longer text is cut to what a record holds.
 struct SideReport {
   uint32_t sequence;  // of the line that it belongs to
   uint32_t type_len;
