@@ -111,7 +111,7 @@ Status MailboxChild::finish(const wire::LineHead& head, const Status& ended, boo
   const bool succeeded = ended.is_ok() && !skipped;
   history_.record(succeeded);
   if (!ended.is_ok()) {
-    wire::write_report(mailbox_.reports[line_], &mailbox_.side, sequence_, to_failure(ended));
+    report(ended);
   }
   const uint64_t answer =
       wire::compose_answer(head, succeeded ? MailboxState::kTaskDone : MailboxState::kTaskFailed, skipped);
@@ -125,6 +125,14 @@ Status MailboxChild::finish(const wire::LineHead& head, const Status& ended, boo
   if (skipped) publish(mailbox_.statistics.skipped, ++skipped_);
   if (!ended.is_ok()) publish(mailbox_.statistics.failed, ++failed_);
   return Status::ok();
+}
+
+// Long text goes to the side area when the parent has taken what stood there.
+void MailboxChild::report(const Status& ended) {
+  const bool side_free = side_sequence_ == 0 || load_acquire(mailbox_.parent.side_taken) == side_sequence_;
+  wire::Report& record = mailbox_.reports[line_];
+  wire::write_report(record, side_free ? &mailbox_.side : nullptr, sequence_, to_failure(ended));
+  if ((record.flags & wire::kReportInSide) != 0) side_sequence_ = sequence_;
 }
 
 bool MailboxChild::is_cancelled(uint32_t run) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 #include "base/fault_point.h"
 #include "base/wake_word.h"
@@ -34,6 +35,7 @@ class MailboxChild {
   Status run_line(Handler& handler, uint64_t head);
   Status finish(const wire::LineHead& head, const Status& ended, bool skipped);
   Status serve_control(Handler& handler, uint64_t head);
+  void report(const Status& ended);
   Status refuse(const std::string& why);
   bool is_cancelled(uint32_t run);
   void end_stretch();
@@ -54,6 +56,7 @@ class MailboxChild {
   uint32_t cancels_seen_ = 0;
   uint32_t judged_run_ = 0;  // the run that judged_cancelled_ is about, valid while cancels_seen_ is current
   bool judged_cancelled_ = false;
+  uint32_t side_sequence_ = 0;  // of the failure in the side area
   uint64_t tasks_ = 0;
   uint64_t failed_ = 0;
   uint64_t skipped_ = 0;

@@ -19,6 +19,11 @@ uint64_t load(const uint64_t& word) {
   return std::atomic_ref(const_cast<uint64_t&>(word)).load(std::memory_order_relaxed);
 }
 
+bool may_become(MailboxState from, MailboxState to) {
+  return to == MailboxState::kTaskDone || to == MailboxState::kTaskFailed ||
+         (to == MailboxState::kFrameStaged && from == MailboxState::kTaskReady) || to == MailboxState::kTaskLaunched;
+}
+
 std::string describe_head(uint64_t head) {
   const wire::LineHead parts = wire::parse_head(head);
   return std::string(name_of(parts.state)) + " (" + std::to_string(static_cast<uint32_t>(parts.state)) +
@@ -75,7 +80,7 @@ MailboxParent::Sight MailboxParent::look(uint64_t head, Outcome& outcome) {
   if (head == entry.head) return Sight::kUnanswered;
   const wire::LineHead pushed = wire::parse_head(entry.head);
   const wire::LineHead seen = wire::parse_head(head);
-  if (!wire::may_become(pushed.state, seen.state)) return Sight::kIllegal;
+  if (!may_become(pushed.state, seen.state)) return Sight::kIllegal;
   const bool skipped = (seen.flags & wire::kFlagSkipped) != 0;
   if (head != wire::compose_answer(pushed, seen.state, skipped)) return Sight::kIllegal;
   if (seen.state == MailboxState::kTaskDone) {
@@ -92,8 +97,11 @@ MailboxParent::Sight MailboxParent::look(uint64_t head, Outcome& outcome) {
   if (skipped) {
     ledger_.keep_failure(line, skipped_task());
   } else {
-    ledger_.keep_failure(line,
-                         wire::to_status(wire::read_report(mailbox_.reports[line], &mailbox_.side, pushed.sequence)));
+    const wire::Report& report = mailbox_.reports[line];
+    ledger_.keep_failure(line, wire::to_status(wire::read_report(report, &mailbox_.side, pushed.sequence)));
+    if ((report.flags & wire::kReportInSide) != 0) {  // the child may use the side area again; pairs with its acquire
+      std::atomic_ref(mailbox_.parent.side_taken).store(pushed.sequence, std::memory_order_release);
+    }
   }
   return Sight::kAnswered;
 }
