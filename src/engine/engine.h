@@ -1,0 +1,246 @@
+// One level's whole graph as a single-threaded value: slots, edges, readiness, runs, dispatch and completion.
+//
+// It does no I/O but pushing to and polling lanes, reads no clock and takes no lock; time comes in through `tick`. The
+// Driver feeds it in production and a seeded world feeds it in tests. Every loop over tasks is bounded by `pump`'s
+// limit or by what one submit brings; what is left over waits in a list, never on the call stack. Invariants: a task
+// reaches a lane only when each producer is terminal and succeeded, or is pushed earlier on the same in-order lane and
+// named in the after-mask; a poisoned task reaches none; a consumed slot is named by nobody.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/group_progress.h"
+#include "engine/run_queue.h"
+#include "engine/slot_table.h"
+#include "engine/task_request.h"
+#include "graph/dependencies.h"
+#include "graph/scope_stack.h"
+#include "graph/tensor_map.h"
+#include "lane/lane.h"
+#include "memory/args_arena.h"
+#include "memory/heap.h"
+#include "memory/tables.h"
+#include "simpler/status.h"
+
+namespace simpler::engine {
+
+struct EngineOptions {
+  uint32_t window = 16384;  // unconsumed tasks, a power of two
+  uint32_t max_runs = 16;   // runs that are not terminal, at most 64
+  graph::Inference inference = graph::Inference::kFull;
+  bool early_push = true;
+  Nanos stall_warning = 5 * kSecond;  // a group that waits for its lanes while others have work
+};
+
+// What the engine tells its driver after a call; the driver empties it outside of the lock.
+struct EngineNews {
+  std::vector<RunRecord*> finished;
+  std::vector<std::string> warnings;
+  struct Overdue {
+    LaneId lane;
+    TaskId task;
+  };
+  std::vector<Overdue> overdue;  // running longer than their timeout; their run is cancelled, the child still works
+};
+
+struct EngineCounters {
+  uint64_t submitted = 0;
+  uint64_t pushed = 0;
+  uint64_t pushed_early = 0;
+  uint64_t completed = 0;
+  uint64_t failed = 0;  // by itself or by propagation
+  uint64_t edges = 0;
+};
+
+class Engine {
+ public:
+  // `heap` may be null: then `alloc` fails. The arena has at least `window` slot blocks.
+  Engine(const EngineOptions& options, memory::SharedTables& tables, memory::ArgsArena& arena, memory::Heap* heap);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // --- lanes -----------------------------------------------------------------------------------------------------
+  // A lane of the same type and worker id as a lost one replaces it. kAlreadyExists while that one is alive.
+  Result<LaneId> add_lane(lane::Lane& lane);
+  // The child is dead. Its unanswered tasks fail with `why`; SUB work waits for healthy lanes; a NEXT_LEVEL child's
+  // waiting work fails, as does SUB work when no lane is left.
+  void lane_lost(LaneId lane, Status why);
+  uint32_t lane_count() const { return static_cast<uint32_t>(lanes_.size()); }
+  uint32_t healthy_subs() const;
+  const lane::Lane& lane(LaneId id) const { return *lanes_[id.value].lane; }
+
+  // --- runs ------------------------------------------------------------------------------------------------------
+  // One run builds at a time: the caller holds the submission turn. kWouldBlock while max_runs are not terminal.
+  Result<RunRef> begin_run(const RunOptions& options = {});
+  // Checks everything before anything is allocated. kWouldBlock: no slot or argument space now, a task will free it.
+  // After an error of the run: that error.
+  Status submit(const RunRef& run, const TaskRequest& request, TaskId* task);
+  // kWouldBlock: running tasks can free the space. kResourceExhausted: waiting cannot help, and why.
+  Result<Allocation> alloc(const RunRef& run, uint64_t bytes);
+  Status scope_begin(const RunRef& run);
+  Status scope_end(const RunRef& run);
+  // Ends the submission. Unbalanced scopes are an error of the run, which is then cancelled.
+  Status close_run(const RunRef& run);
+  // The callback failed: ends the submission and cancels what has not started.
+  void fail_run(const RunRef& run, Status why);
+  void cancel(const RunRef& run, Status why);
+  // The owner needs the record no longer; a run that is not terminal goes on.
+  void release(const RunRef& run);
+  bool is_head(const RunRef& run) const;
+  uint32_t unfinished_runs() const { return static_cast<uint32_t>(order_.size()); }
+
+  // --- progress --------------------------------------------------------------------------------------------------
+  // Takes completions from the lanes and dispatches what they release, about `limit` tasks; returns how many it
+  // handled. 0: nothing to do now.
+  uint32_t pump(uint32_t limit);
+  // Work that needs no completion is left over: pump again.
+  bool has_backlog() const { return !doomed_.empty() || dispatch_wanted_; }
+  // True while a lane owes an answer.
+  bool lines_unanswered() const { return unanswered_ != 0; }
+  // Moves time on; returns when it wants to be called again at the latest, or never (the largest value).
+  Nanos tick(Nanos now);
+  EngineNews& news() { return news_; }
+
+  // --- observers -------------------------------------------------------------------------------------------------
+  const EngineCounters& counters() const { return counters_; }
+  SlotTable& slots() { return slots_; }
+  const graph::TensorMap& tensor_map() const { return map_; }
+  uint32_t live_allocations() const { return live_allocations_; }
+  uint32_t live_groups() const { return groups_.live(); }
+  TaskState state_of(const TaskId& task) const;
+  // Walks everything: lists, counts and accounting agree. For tests.
+  Status check_consistency() const;
+
+ private:
+  struct LaneState {
+    lane::Lane* lane = nullptr;
+    lane::LaneInfo info;
+    bool lost = false;
+    Status why;
+    uint32_t unanswered = 0;
+    uint32_t pushed = 0;                                 // lines ever pushed
+    std::array<uint32_t, lane::kMaxQueueDepth> lines{};  // slot of each unanswered line by ring position
+    uint32_t watched = 0;                                // the line whose time is measured: its push count
+    Nanos watched_since = 0;
+    bool overdue = false;
+  };
+  struct AllocationRecord {
+    memory::HeapSpan span;
+    memory::BufferRef buffer;
+    uint32_t pins = 0;
+    uint8_t run = 0;
+    bool held = false;  // by an open scope
+    uint32_t next_free = kNoSlot;
+  };
+  struct Prepared;  // one member's argument after all checks
+
+  // submit.cpp
+  Status check_run(const RunRef& run, ActiveRun** active);
+  Status check_target(const TaskRequest& request, uint32_t member, uint16_t* lane) const;
+  Status check_dependencies(const RunRef& run, const TaskRequest& request) const;
+  Status check_tensors(const MemberArgs& member, graph::Entry** entries);
+  Status check_no_dep_overlap(const MemberArgs& member) const;
+  Status check_mixed_overlap(const MemberArgs& member) const;
+  Status submit_group(const RunRef& run, ActiveRun& active, const TaskRequest& request, TaskId* task);
+  void publish(ActiveRun& active, uint32_t index, Slot& slot);
+  void add_explicit(const TaskRequest& request, uint32_t index, Slot& slot);
+  void link_tensors(const MemberArgs& member, graph::Entry* const* entries, uint32_t index, Slot& slot,
+                    graph::TaskRef self);
+  void add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self);
+  void spill_successor(uint32_t producer, uint32_t consumer);
+  void pin_tensors(std::span<const wire::TensorRef> tensors);
+  void note_named_buffers(ActiveRun& active);
+  std::string name_of(uint32_t index) const;
+
+  // dispatch.cpp
+  void make_ready(uint32_t index, Slot& slot);
+  void consider_early(uint32_t index, Slot& slot);
+  void enqueue(uint32_t index, Slot& slot);
+  bool lane_takes(const LaneState& lane) const;
+  void push_single(uint16_t lane, uint32_t index, Slot& slot, uint32_t after_mask);
+  void push_line(LaneState& lane, uint16_t lane_index, uint32_t index, const wire::Dispatch& dispatch);
+  void note_pushed(uint16_t lane, uint32_t index, const Slot& slot);
+  void dispatch_lane(uint16_t lane);
+  void dispatch_all();
+  bool dispatch_groups(ActiveRun& active);
+  void dispatch_subs(ActiveRun& active);
+  void launch_group(uint32_t index, Slot& slot, std::span<const uint16_t> lanes);
+  void fail_undeliverable();
+
+  // complete.cpp
+  void take_completions(uint16_t lane, uint32_t limit, uint32_t* handled);
+  void complete_line(uint16_t lane, const lane::Completion& completion);
+  void finish(uint32_t index, Slot& slot, bool success);
+  void release_successor(uint32_t index, const Slot& producer, bool success);
+  void consume(uint32_t index, Slot& slot);
+  void release_pins(std::span<const wire::TensorRef> tensors);
+  void free_allocation(uint32_t allocation);
+  std::span<const wire::TensorRef> tensors_of(uint32_t index) const;
+
+  // poison.cpp
+  void doom(uint32_t index, Slot& slot);
+  void doom_list(SlotList& list);
+  uint32_t settle_doomed(uint32_t limit);
+  void cancel_active(ActiveRun& active);
+
+  // runs.cpp
+  ActiveRun* active_of(const RunRef& run);
+  void end_submission(ActiveRun& active);
+  void maybe_finish(ActiveRun& active);
+  void activate_next();
+  void record_error(ActiveRun& active, Status why);
+
+  // list helpers
+  void append(SlotList& list, uint32_t index);
+  void remove(SlotList& list, uint32_t index);
+  uint32_t pop(SlotList& list);
+
+  EngineOptions options_;
+  memory::SharedTables& tables_;
+  memory::ArgsArena& arena_;
+  memory::Heap* heap_;
+  SlotTable slots_;
+  graph::TensorMap map_;
+  graph::ScopeStack scopes_;
+  uint32_t member_mark_ = 0;  // stamps the entries that one member names
+
+  std::vector<LaneState> lanes_;
+  std::vector<uint32_t> lane_of_worker_;  // NEXT_LEVEL worker id to lane
+  std::vector<uint16_t> subs_;            // SUB lanes
+  std::vector<uint64_t> busy_;            // lanes with unanswered lines
+  std::vector<uint64_t> reserved_;        // lanes that a waiting group claims
+  uint32_t unanswered_ = 0;
+  bool dispatch_wanted_ = false;
+
+  std::vector<ActiveRun> active_;
+  std::vector<uint8_t> order_;  // places of active runs in the order of their begin
+  uint64_t last_run_ = 0;
+  ActiveRun* building_ = nullptr;
+  std::vector<std::unique_ptr<RunRecord>> records_;
+  std::vector<RunRecord*> free_records_;
+
+  SlotList doomed_;
+  GroupTable groups_;
+  std::vector<AllocationRecord> allocations_;
+  uint32_t free_allocation_ = kNoSlot;
+  uint32_t live_allocations_ = 0;
+  std::array<uint32_t, memory::kHeapRegions> held_spans_{};
+  std::vector<uint32_t> allocation_of_buffer_;
+  std::vector<graph::Entry*> entries_;  // scratch of one submit
+  std::vector<uint16_t> chosen_;        // scratch of group dispatch
+  size_t named_seen_ = 0;
+
+  Nanos reservation_since_ = 0;  // 0: no group waits, or no tick since it does
+  bool reservation_warned_ = false;
+
+  EngineNews news_;
+  EngineCounters counters_;
+};
+
+}  // namespace simpler::engine
