@@ -99,8 +99,7 @@ uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
   return seen | kFlags;
 }
 
-Nap sleep_on(WakeWord& word, uint32_t announced, const WakePolicy& policy, Deadline deadline) {
-  static_cast<void>(policy);
+Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
   Deadline until = deadline;
   if ((announced & WakeWord::kPosterFence) != 0) until = Deadline::earlier(until, Deadline::after(kLongestUnfencedNap));
   timespec when{};

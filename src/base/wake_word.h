@@ -92,7 +92,7 @@ inline void relax_cpu() {
 enum class Nap : uint8_t { kAgain, kExpired };
 
 uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy);
-Nap sleep_on(WakeWord& word, uint32_t announced, const WakePolicy& policy, Deadline deadline);
+Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline);
 void wake_announced(WakeWord& word);
 bool yield_once(WakePolicy& policy, Nanos started, Deadline deadline);  // true: worth another yield
 bool early_phase_allowed(const WakePolicy& policy);
@@ -119,7 +119,7 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
   while (true) {
     const uint32_t announced = internal::announce_sleep(word, policy);
     if (ready()) return true;
-    if (internal::sleep_on(word, announced, policy, deadline) == internal::Nap::kExpired) return ready();
+    if (internal::sleep_on(word, announced, deadline) == internal::Nap::kExpired) return ready();
     if (ready()) return true;
   }
 }

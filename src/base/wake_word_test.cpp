@@ -1,0 +1,247 @@
+#include "base/wake_word.h"
+
+#include <new>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace simpler {
+namespace {
+
+constexpr Nanos kWatchdog = 20 * kSecond;
+
+WakeOptions sleep_at_once(bool membarrier) {
+  WakeOptions options;
+  options.spin = 0;
+  options.yield = 0;
+  options.runnable_threads = 1000;
+  options.use_membarrier = membarrier;
+  return options;
+}
+
+struct Channel {
+  WakeWord word;
+  alignas(128) std::atomic<uint32_t> number{0};  // release by the poster, acquire by the waiter
+
+  void post(uint32_t value) {
+    number.store(value, std::memory_order_release);
+    wake(word);
+  }
+  bool await(WakePolicy& policy, uint32_t value) {
+    return wait(word, policy, Deadline::after(kWatchdog),
+                [&] { return number.load(std::memory_order_acquire) >= value; });
+  }
+};
+
+// Answers on `there` each number that arrives on `here`.
+bool echo(Channel& here, Channel& there, WakePolicy& policy, uint32_t rounds) {
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    if (!here.await(policy, round)) return false;
+    there.post(round);
+  }
+  return true;
+}
+
+bool call(Channel& there, Channel& here, WakePolicy& policy, uint32_t rounds) {
+  for (uint32_t round = 1; round <= rounds; ++round) {
+    there.post(round);
+    if (!here.await(policy, round)) return false;
+  }
+  return true;
+}
+
+class WakeWordModes : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(, WakeWordModes, testing::Bool(),
+                         [](const auto& mode) { return mode.param ? "WithMembarrier" : "WithPosterFence"; });
+
+TEST(WakeWord, ZeroBytesAreAValidWord) {
+  alignas(WakeWord) std::array<std::byte, sizeof(WakeWord)> bytes{};
+  auto* word = std::launder(reinterpret_cast<WakeWord*>(bytes.data()));
+  WakePolicy policy(sleep_at_once(true));
+  EXPECT_FALSE(wait(*word, policy, Deadline::after(kMillisecond), [] { return false; }));
+  EXPECT_TRUE(wait(*word, policy, Deadline::never(), [] { return true; }));
+}
+
+TEST(WakeWord, AWaitEndsAtItsDeadlineAndNotBefore) {
+  WakeWord word;
+  WakePolicy policy;
+  const Nanos started = monotonic_now();
+  EXPECT_FALSE(wait(word, policy, Deadline::after(30 * kMillisecond), [] { return false; }));
+  EXPECT_GE(monotonic_now() - started, 30 * kMillisecond);
+}
+
+TEST(WakeWord, AWakeWithoutASleeperLeavesTheWordUntouched) {
+  WakeWord word;
+  wake(word);
+  EXPECT_EQ(word.value.load(), 0U);
+}
+
+TEST(WakeWord, ASleeperWhoseWordWasPostedAfterItsAnnouncementDoesNotSleep) {
+  WakeWord word;
+  WakePolicy policy(sleep_at_once(true));
+  const uint32_t announced = internal::announce_sleep(word, policy);
+  wake(word);
+  EXPECT_NE(word.value.load(), announced);
+  EXPECT_EQ(internal::sleep_on(word, announced, Deadline::after(kWatchdog)), internal::Nap::kAgain);
+}
+
+TEST(WakeWord, OneWakeServesEverySleeperThatAnnouncedItself) {
+  WakeWord word;
+  std::atomic<bool> go{false};
+  std::atomic<int> woken{0};
+  WakePolicy policy(sleep_at_once(true));
+  std::vector<std::thread> sleepers;
+  for (int i = 0; i < 4; ++i) {
+    sleepers.emplace_back([&] {
+      if (wait(word, policy, Deadline::after(kWatchdog), [&] { return go.load(std::memory_order_acquire); })) ++woken;
+    });
+  }
+  go.store(true, std::memory_order_release);
+  wake(word);
+  for (auto& sleeper : sleepers) sleeper.join();
+  EXPECT_EQ(woken.load(), 4);
+}
+
+TEST_P(WakeWordModes, NoWakeIsLostBetweenThreadsThatSleepAtOnce) {
+  Channel there;
+  Channel here;
+  WakePolicy policy(sleep_at_once(GetParam()));
+  bool served = false;
+  constexpr uint32_t kRounds = 8'000;
+  std::thread server([&] { served = echo(there, here, policy, kRounds); });
+  EXPECT_TRUE(call(there, here, policy, kRounds));
+  server.join();
+  EXPECT_TRUE(served);
+}
+
+// The store-load race itself: both sides start together, round after round, and afterwards either the sleeper saw the
+// post or the poster saw the sleeper. Nothing sleeps, so nearly every round is a close meeting.
+TEST_P(WakeWordModes, EitherTheSleeperSeesThePostOrThePosterSeesTheSleeper) {
+  constexpr uint32_t kRounds = 30'000;
+  WakePolicy policy(sleep_at_once(GetParam()));
+  WakeWord word;
+  if (!GetParam()) internal::announce_sleep(word, policy);  // the mark that makes posters fence
+  alignas(128) std::atomic<uint32_t> posted{0};
+  alignas(128) std::atomic<uint32_t> arrived{0};
+  const auto meet = [&](uint32_t target) {
+    arrived.fetch_add(1, std::memory_order_acq_rel);
+    for (uint32_t spins = 0; arrived.load(std::memory_order_acquire) < target; ++spins) {
+      if (spins % 1024 == 1023) std::this_thread::yield();
+    }
+  };
+  std::thread poster([&] {
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      meet(4 * round - 2);
+      posted.store(round, std::memory_order_release);
+      wake(word);
+      meet(4 * round);
+    }
+  });
+  uint32_t lost = 0;
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    word.value.fetch_and(~WakeWord::kSleeper, std::memory_order_relaxed);
+    meet(4 * round - 2);
+    internal::announce_sleep(word, policy);
+    const bool saw_post = posted.load(std::memory_order_acquire) == round;
+    meet(4 * round);
+    const bool poster_saw_sleeper = (word.value.load(std::memory_order_relaxed) & WakeWord::kSleeper) == 0;
+    if (!saw_post && !poster_saw_sleeper) ++lost;
+  }
+  poster.join();
+  EXPECT_EQ(lost, 0U);
+}
+
+TEST_P(WakeWordModes, NoWakeIsLostBetweenProcessesThatSleepAtOnce) {
+  struct Shared {
+    Channel there;
+    Channel here;
+  };
+  void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* shared = new (memory) Shared;
+  constexpr uint32_t kRounds = 8'000;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    WakePolicy policy(sleep_at_once(GetParam()));
+    ::_exit(echo(shared->there, shared->here, policy, kRounds) ? 0 : 1);
+  }
+  WakePolicy policy(sleep_at_once(GetParam()));
+  EXPECT_TRUE(call(shared->there, shared->here, policy, kRounds));
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  ::munmap(memory, sizeof(Shared));
+}
+
+TEST(WakeWord, NoWakeIsLostWithAllThreePhasesAndManyPosters) {
+  constexpr uint32_t kPosters = 3;
+  constexpr uint32_t kEach = 3'000;
+  WakeWord doorbell;
+  Channel acknowledged;
+  WakePolicy policy;
+  std::atomic<uint32_t> posted{0};
+  std::vector<std::thread> posters;
+  for (uint32_t i = 0; i < kPosters; ++i) {
+    posters.emplace_back([&] {
+      for (uint32_t n = 0; n < kEach; ++n) {
+        const uint32_t mine = posted.fetch_add(1, std::memory_order_release) + 1;
+        wake(doorbell);
+        EXPECT_TRUE(acknowledged.await(policy, mine));
+      }
+    });
+  }
+  uint32_t seen = 0;
+  while (seen < kPosters * kEach) {
+    const bool more = wait(doorbell, policy, Deadline::after(kWatchdog),
+                           [&] { return posted.load(std::memory_order_acquire) > seen; });
+    EXPECT_TRUE(more) << "stopped at " << seen;
+    seen = posted.load(std::memory_order_acquire);
+    acknowledged.post(seen);
+  }
+  for (auto& poster : posters) poster.join();
+  EXPECT_EQ(seen, kPosters * kEach);
+}
+
+TEST(WakePolicy, SpinsOnlyWhileRunnableThreadsFitOnTheCpus) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 2});
+  EXPECT_GT(policy.spin_budget(), 0U);
+  policy.set_runnable_threads(3);
+  EXPECT_EQ(policy.spin_budget(), 0U);
+}
+
+TEST(WakePolicy, ABadYieldBansTheEarlyPhasesAndTheBanDoublesUpToItsLimit) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 1});
+  Nanos now = 0;
+  for (const Nanos expected : {10, 20, 40, 80, 160, 250, 250}) {
+    now += kSecond;
+    EXPECT_FALSE(policy.note_yield(now, 21 * kMicrosecond));
+    EXPECT_TRUE(policy.banned(now + expected * kMillisecond - 1)) << expected;
+    EXPECT_FALSE(policy.banned(now + expected * kMillisecond)) << expected;
+  }
+}
+
+TEST(WakePolicy, AGoodYieldEndsTheBanAndItsGrowth) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 1});
+  EXPECT_FALSE(policy.note_yield(kSecond, kMillisecond));
+  EXPECT_FALSE(policy.note_yield(2 * kSecond, kMillisecond));
+  EXPECT_TRUE(policy.note_yield(3 * kSecond, kMicrosecond));
+  EXPECT_FALSE(policy.banned(3 * kSecond));
+  EXPECT_FALSE(policy.note_yield(4 * kSecond, kMillisecond));
+  EXPECT_FALSE(policy.banned(4 * kSecond + 10 * kMillisecond));
+}
+
+TEST(WakePolicy, RefusedMembarrierMeansThatPostersFence) {
+  WakePolicy policy({.use_membarrier = false});
+  WakeWord word;
+  EXPECT_FALSE(policy.has_membarrier());
+  EXPECT_FALSE(wait(word, policy, Deadline::after(kMillisecond), [] { return false; }));
+  EXPECT_NE(word.value.load() & WakeWord::kPosterFence, 0U);
+}
+
+}  // namespace
+}  // namespace simpler
