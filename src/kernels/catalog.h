@@ -9,7 +9,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/environment.h"
 #include "kernels/instruction_set.h"
 #include "kernels/kernel_list.h"
 #include "simpler/kernel.h"
@@ -21,9 +23,12 @@ struct CatalogOptions {
   // Forces an instruction set (tests; callgrind needs v3). Unset: the best one that can run here.
   std::optional<InstructionSet> instruction_set;
   // Folder of simpler_kernels_<isa>.so. Empty: looked for beside the program's or library's own file (the file itself,
-  // `lib/simpler` and `kernels` there) and in the four folders above it.
+  // `lib/simpler` and `kernels` there), in the four folders above it, and where the build put or installs modules.
   std::string directory;
 };
+
+// The instruction set that the environment asks for, if any.
+Result<CatalogOptions> catalog_options(const Environment& environment);
 
 class Catalog final : public kernel::KernelSource {
  public:

@@ -9,6 +9,8 @@
 
 namespace simpler::kernels::body {
 
+inline constexpr char kIsaName[] = "generic";
+
 struct Native {
   float lane[4];
 };

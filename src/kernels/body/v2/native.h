@@ -8,6 +8,8 @@
 
 namespace simpler::kernels::body {
 
+inline constexpr char kIsaName[] = "v2";
+
 using Native = __m128;
 inline constexpr int kNativeLanes = 4;
 // Register tile of the matrix product: rows, and vectors per row.

@@ -8,6 +8,8 @@
 
 namespace simpler::kernels::body {
 
+inline constexpr char kIsaName[] = "v3";
+
 using Native = __m256;
 inline constexpr int kNativeLanes = 8;
 // Register tile of the matrix product: rows, and vectors per row.

@@ -8,6 +8,8 @@
 
 namespace simpler::kernels::body {
 
+inline constexpr char kIsaName[] = "v4";
+
 using Native = __m512;
 inline constexpr int kNativeLanes = 16;
 // Register tile of the matrix product: rows, and vectors per row.
