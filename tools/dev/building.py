@@ -52,18 +52,28 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going:
     cmake = pythons.tool("cmake", (3, 25))
     folder = tree(preset)
     arguments = [f"-DPython_EXECUTABLE={pythons.python()}", *options]
-    mark = folder / "configured-with"
-    wanted = "\n".join([cmake, str(ROOT), *arguments])
-    if not (folder / "build.ninja").exists() or not mark.exists() or mark.read_text() != wanted:
+    if not _is_configured(folder, arguments):
         say(f"configuring build/{preset}")
-        if (folder / "CMakeCache.txt").exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in (
-            folder / "CMakeCache.txt"
-        ).read_text(errors="replace"):
-            (folder / "CMakeCache.txt").unlink()
         run([cmake, "--preset", preset, *arguments], env=pythons.environment())
-        mark.write_text(wanted)
     say(f"building build/{preset} with {jobs()} jobs")
     wants = ["--target", *targets] if targets else []
     native = ["--", "-k", "0"] if keep_going else []
     run([cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env=pythons.environment())
     return folder
+
+
+def _is_configured(folder: Path, arguments: list[str]) -> bool:
+    """Return whether the tree was configured for this checkout with these -DNAME=VALUE arguments.
+
+    A tree that belongs to another path (the checkout was moved or copied) loses its cache.
+    """
+    cache = folder / "CMakeCache.txt"
+    if not cache.exists():
+        return False
+    lines = set(cache.read_text(errors="replace").splitlines())
+    if f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}" not in lines:
+        cache.unlink()
+        return False
+    values = {line.partition(":")[0]: line.partition("=")[2] for line in lines if ":" in line}
+    wanted = dict(argument.removeprefix("-D").split("=", 1) for argument in arguments)
+    return (folder / "build.ninja").exists() and all(values.get(key) == value for key, value in wanted.items())

@@ -73,7 +73,7 @@ def _demo(wanted_python: str | None, words: list[str]) -> int:
     with building.exclusive():
         building.prepare(wanted_python, *testing.demo_groups())
         _package_lists()
-        building.build("release", "demo")
+        building.build("release", "python_package")
     return run([pythons.python(), folder, *words], cwd=Path.cwd(), env=testing.demo_environment(), check=False, echo=False)
 
 
