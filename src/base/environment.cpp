@@ -24,6 +24,7 @@ constexpr std::array kVariables = {
     VariableInfo{Variable::kXdgCacheHome, "XDG_CACHE_HOME", "where the cache folder lies instead"},
     VariableInfo{Variable::kXdgRuntimeDir, "XDG_RUNTIME_DIR", "cache folder when the home is not writable"},
     VariableInfo{Variable::kTmpDir, "TMPDIR", "cache folder when nothing else is writable"},
+    VariableInfo{Variable::kPath, "PATH", "folders where a compiler is looked for"},
 };
 
 std::string_view name_of(Variable variable) {

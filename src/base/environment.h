@@ -33,6 +33,7 @@ enum class Variable : uint8_t {
   kXdgCacheHome,
   kXdgRuntimeDir,
   kTmpDir,
+  kPath,
 };
 
 struct VariableInfo {
@@ -59,7 +60,7 @@ class Environment {
   Result<std::optional<std::array<uint64_t, 4>>> four_numbers(Variable variable) const;
 
  private:
-  static constexpr size_t kCount = static_cast<size_t>(Variable::kTmpDir) + 1;
+  static constexpr size_t kCount = static_cast<size_t>(Variable::kPath) + 1;
   std::array<std::string, kCount> values_;
 };
 
