@@ -45,6 +45,7 @@ class HostBacking {
   uint64_t offset_ = 0;
   std::byte* data_ = nullptr;
   uint64_t nbytes_ = 0;
+  pid_t creator_ = 0;  // a forked copy of this object leaves the shared bytes alone
 };
 
 enum class Commit : uint8_t {

@@ -61,6 +61,12 @@ class ImportRegistry {
   // differs from the known one (naming the fields), or an object smaller than nbytes; kUnsupported for memory that this
   // endpoint cannot reach.
   Result<Import> materialize(const BufferDescriptor& descriptor);
+  // True for a descriptor of trusted inherited memory; `inherited` then answers without keeping an entry.
+  bool is_inherited(const BufferDescriptor& descriptor) const {
+    return (descriptor.backend_kind == BackendKind::kForkShm || descriptor.backend_kind == BackendKind::kForkCow) &&
+           is_trusted(body_address(descriptor), descriptor.nbytes);
+  }
+  Result<Import> inherited(const BufferDescriptor& descriptor);
   // Drops the mapping. With `refuse_in_use` (views are counted through Import::mapping) kFailedPrecondition keeps it.
   Status release(const CanonicalIdentity& identity, bool refuse_in_use = false);
   void close();

@@ -25,7 +25,7 @@ struct MappingOptions {
   std::string name = "simpler";       // shown in /proc/<pid>/maps
   uint64_t bytes = 0;                 // at least 1
   const SpaceProbe* space = nullptr;  // null: system_space()
-  std::string file;                   // empty: a memfd; else the path of a new file, mode 0600
+  std::string file = {};              // empty: a memfd; else the path of a new file, mode 0600
 };
 
 class SharedMapping {
@@ -56,6 +56,10 @@ class SharedMapping {
   Status protect_read_only();
   // Takes the page faults of writing to secured bytes now. Advice: a failure changes nothing.
   void prefault(uint64_t offset, uint64_t bytes) const;
+  // Closes the descriptor (and removes a named file), so that nobody can open the object any more; the mapping stays.
+  Status withdraw();
+  // For a consumer: the mapping alone suffices, descriptors are scarce.
+  void forget_descriptor() { fd_.reset(); }
   // Gives the bytes back. For a named file a failed removal is reported and may be retried.
   Status close();
 

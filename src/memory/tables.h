@@ -104,7 +104,7 @@ class SharedTables {
   // --- configs -------------------------------------------------------------------------------------------------
   // Index of a valid config, with one more user. kResourceExhausted when 1,023 distinct ones are in use.
   Result<uint16_t> acquire_config(const CallConfig& config);
-  void share_config(uint16_t index) { ++config_users_[index]; }
+  void share_config(uint16_t index) { ++configs_in_use_[index].users; }
   void release_config(uint16_t index);
   const CallConfig& config(uint16_t index) const { return configs_[index].config; }
 
@@ -140,6 +140,12 @@ class SharedTables {
     uint32_t next_generation = 1;
   };
 
+  struct ConfigUse {
+    uint64_t hash = 0;
+    uint32_t users = 0;
+    uint32_t generation = 0;
+  };
+
   SharedTables() = default;
   uint32_t find_layout(const LayoutKey& key, uint64_t hash) const {
     const uint32_t tag = static_cast<uint32_t>(hash >> 32);
@@ -161,13 +167,13 @@ class SharedTables {
   wire::CallableEntry* callables_ = nullptr;
   OwnerInstanceId owner_instance_id_{};
   uint64_t last_buffer_id_ = 0;
-  uint32_t buffer_count_ = 1, layout_count_ = 1, config_count_ = 1, callable_count_ = 1;
+  uint32_t buffer_count_ = 1, layout_count_ = 1, callable_count_ = 1;
   std::vector<HashSlot> hash_;
   uint64_t hash_mask_ = 0;
   std::vector<Use> uses_;
   std::vector<uint32_t> free_buffers_;
-  std::vector<uint32_t> config_users_;
-  std::vector<uint16_t> free_configs_;
+  std::vector<ConfigUse> configs_in_use_;
+  std::vector<uint32_t> callable_generations_;
   uint16_t last_config_ = wire::kDefaultConfig;
 };
 
