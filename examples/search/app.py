@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     make = argparse.ArgumentParser(
         prog="search", description="Semantic search over this machine's package descriptions, on simulated chips."
     )
+    make.add_argument("demo", nargs="?", choices=["search"], help="the demo to run; this is the only one")
     make.add_argument(
         "--count",
         default=str(corpus_module.DEFAULT_COUNT),
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from . import model as model_module
 
     found = corpus_module.load(count, options.source)
-    print(f"Searching {found.origin}.")
+    print(f"Searching {found.origin}.", flush=True)
     model = model_module.load()
     texts = [item.text for item in found.items] + queries
     estimator = LengthEstimator(model.files.vocabulary, model.config.max_tokens)
@@ -122,7 +123,8 @@ def embed_all(
             ready = time.perf_counter() - starting
             print(
                 f"{options.chips} × {options.platform} hold {model.weights.nbytes / 2**20:.0f} MiB of weights each, "
-                f"ready after {ready:.1f} s; {len(plan.batches)} batches."
+                f"ready after {ready:.1f} s; {len(plan.batches)} batches.",
+                flush=True,
             )
             progress = Progress()
             embedded = pipeline.embed(plan, progress)

@@ -26,6 +26,7 @@ from .plan import BATCH_TEXTS, Batch, Plan
 from .tokens import Tokenizer
 
 HOST_WORKERS = 2
+MEBIBYTE = 1 << 20
 BATCHES_IN_FLIGHT = 12  # of the largest size; smaller ones leave room for more
 
 
@@ -152,7 +153,7 @@ class Pipeline:
             num_sub_workers=HOST_WORKERS,
             platform=platform,
             runtime="host_build_graph",
-            heap_ring_size=BATCHES_IN_FLIGHT * batch_bytes,
+            heap_ring_size=-(-BATCHES_IN_FLIGHT * batch_bytes // MEBIBYTE) * MEBIBYTE,
             **({"trace_path": str(trace)} if trace else {}),
         )
         self._weights: list[list[Tensor]] = []
@@ -197,8 +198,12 @@ class Pipeline:
 
         before, began = self._usage(), time.perf_counter()
         handle = self._worker.submit(graph)
-        for _ in waits(handle):
-            report()
+        try:
+            for _ in waits(handle):
+                report()
+        except BaseException:
+            handle.cancel()
+            raise
         seconds = time.perf_counter() - began
         usage = tuple(since(old, new) for old, new in zip(before, self._usage(), strict=True))
         report()

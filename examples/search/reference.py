@@ -120,7 +120,7 @@ def erf(x: Array) -> Array:
 
 
 def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
-    result = np.float32(coefficients[0]) * x
+    result: Array = np.float32(coefficients[0]) * x
     for coefficient in coefficients[1:-1]:
         result += np.float32(coefficient)
         result *= x
