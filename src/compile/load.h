@@ -4,30 +4,40 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "simpler/status.h"
 
 namespace simpler::compile {
 
-// One loaded object, private to the loader's name space (RTLD_LOCAL); closed with its last owner.
+// One loaded object, private to its owner (RTLD_LOCAL); unloaded with it.
 class LoadedObject {
  public:
   static Result<LoadedObject> load(std::span<const uint8_t> bytes, const std::string& name);
-  LoadedObject(LoadedObject&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  LoadedObject(LoadedObject&& other) noexcept
+      : handle_(std::exchange(other.handle_, nullptr)), fd_(std::move(other.fd_)), name_(std::move(other.name_)) {}
   LoadedObject& operator=(LoadedObject&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(fd_, other.fd_);
+    std::swap(name_, other.name_);
     return *this;
   }
   ~LoadedObject();
 
   // Address of an exported symbol; the error names the object and the symbol.
-  Result<void*> symbol(const std::string& name) const;
+  Result<void*> symbol(const std::string& symbol) const;
 
  private:
-  LoadedObject(void* handle, std::string name) : handle_(handle), name_(std::move(name)) {}
+  LoadedObject(void* handle, UniqueFd fd, std::string name)
+      : handle_(handle), fd_(std::move(fd)), name_(std::move(name)) {}
   void* handle_ = nullptr;
+  UniqueFd fd_;  // open as long as the object is loaded: the loader takes an equal path for an equal object
   std::string name_;
 };
+
+// Whether an ELF64 shared object defines `symbol` for others, read from its dynamic symbol table without loading it.
+bool exports_symbol(std::span<const uint8_t> bytes, std::string_view symbol);
 
 }  // namespace simpler::compile
