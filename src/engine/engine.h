@@ -9,7 +9,7 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,13 +39,19 @@ struct EngineOptions {
 
 // What the engine tells its driver after a call; the driver empties it outside of the lock.
 struct EngineNews {
-  std::vector<RunRecord*> finished;
+  struct Finished {
+    RunRecord* record;
+    std::vector<std::function<void()>> callbacks;
+  };
+  std::vector<Finished> finished;
   std::vector<std::string> warnings;
   struct Overdue {
     LaneId lane;
     TaskId task;
   };
   std::vector<Overdue> overdue;  // running longer than their timeout; their run is cancelled, the child still works
+
+  bool empty() const { return finished.empty() && warnings.empty() && overdue.empty(); }
 };
 
 struct EngineCounters {
@@ -72,7 +78,7 @@ class Engine {
   // waiting work fails, as does SUB work when no lane is left.
   void lane_lost(LaneId lane, Status why);
   uint32_t lane_count() const { return static_cast<uint32_t>(lanes_.size()); }
-  uint32_t healthy_subs() const;
+  uint32_t healthy_subs() const { return healthy_subs_; }
   const lane::Lane& lane(LaneId id) const { return *lanes_[id.value].lane; }
 
   // --- runs ------------------------------------------------------------------------------------------------------
@@ -100,7 +106,11 @@ class Engine {
   // handled. 0: nothing to do now.
   uint32_t pump(uint32_t limit);
   // Work that needs no completion is left over: pump again.
-  bool has_backlog() const { return !doomed_.empty() || dispatch_wanted_; }
+  bool has_backlog() const { return !doomed_.empty(); }
+  // A submit would find no free slot: pump first.
+  bool full() const { return slots_.full(); }
+  // True while `tick` has something to watch.
+  bool timed() const { return timed_tasks_ != 0 || timed_runs_ != 0 || waiting_groups_ != 0; }
   // True while a lane owes an answer.
   bool lines_unanswered() const { return unanswered_ != 0; }
   // Moves time on; returns when it wants to be called again at the latest, or never (the largest value).
@@ -126,8 +136,11 @@ class Engine {
     uint32_t unanswered = 0;
     uint32_t pushed = 0;                                 // lines ever pushed
     std::array<uint32_t, lane::kMaxQueueDepth> lines{};  // slot of each unanswered line by ring position
+    bool early = false;                                  // successors may be pushed before their producers ended
+    uint64_t reported_run = 0;                           // run that already holds `why`
     uint32_t watched = 0;                                // the line whose time is measured: its push count
     Nanos watched_since = 0;
+    bool watching = false;
     bool overdue = false;
   };
   struct AllocationRecord {
@@ -138,90 +151,130 @@ class Engine {
     bool held = false;  // by an open scope
     uint32_t next_free = kNoSlot;
   };
-  struct Prepared;  // one member's argument after all checks
-
   // submit.cpp
-  Status check_run(const RunRef& run, ActiveRun** active);
-  Status check_target(const TaskRequest& request, uint32_t member, uint16_t* lane) const;
+  Status check_run(const RunRef& run) const;
+  Status check_member(const TaskRequest& request, const MemberArgs& member, uint16_t* lane) const;
   Status check_dependencies(const RunRef& run, const TaskRequest& request) const;
-  Status check_tensors(const MemberArgs& member, graph::Entry** entries);
-  Status check_no_dep_overlap(const MemberArgs& member) const;
-  Status check_mixed_overlap(const MemberArgs& member) const;
+  Status check_tensors(const MemberArgs& member, graph::Entry** entries, uint32_t* traits);
+  Status check_overlaps(const MemberArgs& member) const;
+  Status overlap_error(const MemberArgs& member, size_t at) const;
   Status submit_group(const RunRef& run, ActiveRun& active, const TaskRequest& request, TaskId* task);
+  Status check_group(const RunRef& run, const TaskRequest& request, uint32_t* traits);
+  Slot& open_slot(ActiveRun& active, const TaskRequest& request, uint32_t* index);
   void publish(ActiveRun& active, uint32_t index, Slot& slot);
-  void add_explicit(const TaskRequest& request, uint32_t index, Slot& slot);
+  void add_explicit(const TaskRequest& request, uint32_t index, Slot& slot, graph::TaskRef self);
+  void retain(uint32_t producer, uint32_t index, Slot& slot);
+  void add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self);
   void link_tensors(const MemberArgs& member, graph::Entry* const* entries, uint32_t index, Slot& slot,
                     graph::TaskRef self);
-  void add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self);
   void spill_successor(uint32_t producer, uint32_t consumer);
   void pin_tensors(std::span<const wire::TensorRef> tensors);
   void note_named_buffers(ActiveRun& active);
-  std::string name_of(uint32_t index) const;
+
+  // allocations.cpp
+  Status why_no_space(ActiveRun& active, uint32_t region, uint64_t bytes, Status refused);
+  void unhold(uint32_t allocation);
+  void release_pins(std::span<const wire::TensorRef> tensors);
+  void free_allocation(uint32_t allocation);
 
   // dispatch.cpp
   void make_ready(uint32_t index, Slot& slot);
   void consider_early(uint32_t index, Slot& slot);
-  void enqueue(uint32_t index, Slot& slot);
-  bool lane_takes(const LaneState& lane) const;
-  void push_single(uint16_t lane, uint32_t index, Slot& slot, uint32_t after_mask);
-  void push_line(LaneState& lane, uint16_t lane_index, uint32_t index, const wire::Dispatch& dispatch);
-  void note_pushed(uint16_t lane, uint32_t index, const Slot& slot);
-  void dispatch_lane(uint16_t lane);
-  void dispatch_all();
-  bool dispatch_groups(ActiveRun& active);
+  bool takes(const LaneState& state) const;
+  bool reserved(uint32_t lane) const { return (reserved_[lane / 64] >> (lane % 64) & 1) != 0; }
+  void push_single(uint32_t lane, uint32_t index, Slot& slot);
+  void push_line(uint32_t lane, uint32_t index, wire::Dispatch& dispatch);
+  void note_pushed(uint32_t lane, const Slot& slot);
+  void note_successor(uint32_t lane, uint32_t bit, uint32_t successor);
+  void dispatch_lane(uint32_t lane);
+  void dispatch_wanted();
+  void dispatch_run(ActiveRun& active);
+  bool group_can_start(uint32_t index) const;
+  void dispatch_groups();
+  void start_groups(ActiveRun& active);
+  void want_lanes(const ActiveRun& active);
   void dispatch_subs(ActiveRun& active);
-  void launch_group(uint32_t index, Slot& slot, std::span<const uint16_t> lanes);
-  void fail_undeliverable();
+  bool idle(uint32_t lane) const;
+  void launch_group(uint32_t index, Slot& slot);
+  bool refuse_if_undeliverable(uint32_t index, Slot& slot);
+  void doom_undeliverable(ActiveRun& active, uint32_t lane);
 
   // complete.cpp
-  void take_completions(uint16_t lane, uint32_t limit, uint32_t* handled);
-  void complete_line(uint16_t lane, const lane::Completion& completion);
+  uint32_t take_completions(uint32_t lane, uint32_t limit);
+  void complete_line(uint32_t lane, const lane::Completion& completion);
   void finish(uint32_t index, Slot& slot, bool success);
-  void release_successor(uint32_t index, const Slot& producer, bool success);
+  void release_successor(uint32_t index, const Slot& producer, uint32_t bit, bool success);
   void consume(uint32_t index, Slot& slot);
-  void release_pins(std::span<const wire::TensorRef> tensors);
-  void free_allocation(uint32_t allocation);
-  std::span<const wire::TensorRef> tensors_of(uint32_t index) const;
-
-  // poison.cpp
-  void doom(uint32_t index, Slot& slot);
-  void doom_list(SlotList& list);
-  uint32_t settle_doomed(uint32_t limit);
-  void cancel_active(ActiveRun& active);
+  void consume_arguments(uint32_t index, Slot& slot);
+  void release_retained(uint32_t index);
+  std::span<const wire::TensorRef> tensors_at(uint32_t place, uint32_t count) const;
 
   // runs.cpp
   ActiveRun* active_of(const RunRef& run);
+  const ActiveRun* active_of(const RunRef& run) const { return const_cast<Engine*>(this)->active_of(run); }
   void end_submission(ActiveRun& active);
-  void maybe_finish(ActiveRun& active);
-  void activate_next();
+  void cancel_active(ActiveRun& active);
+  void want_finish(const ActiveRun& active) { finish_wanted_ |= uint64_t{1} << (&active - active_.data()); }
+  void settle_runs();
+  void finish_run(ActiveRun& active);
+  void activate();
   void record_error(ActiveRun& active, Status why);
+  void doom(uint32_t index) { append(doomed_, index); }
+  void doom_list(SlotList& list);
+  uint32_t settle_doomed(uint32_t limit);
+  Nanos watch_lanes(Nanos now);
+  Nanos watch_groups(Nanos now);
+  std::string name_of(uint32_t index) const;
+  Status described(uint32_t index, Status why) const;
 
-  // list helpers
-  void append(SlotList& list, uint32_t index);
-  void remove(SlotList& list, uint32_t index);
-  uint32_t pop(SlotList& list);
+  void append(SlotList& list, uint32_t index) {
+    SlotDetails& details = slots_.details(index);
+    details.next = kNoSlot;
+    details.prev = list.tail;
+    (list.tail == kNoSlot ? list.head : slots_.details(list.tail).next) = index;
+    list.tail = index;
+  }
+  void remove(SlotList& list, uint32_t index) {
+    const SlotDetails& details = slots_.details(index);
+    (details.prev == kNoSlot ? list.head : slots_.details(details.prev).next) = details.next;
+    (details.next == kNoSlot ? list.tail : slots_.details(details.next).prev) = details.prev;
+  }
+  uint32_t pop(SlotList& list) {
+    const uint32_t index = list.head;
+    remove(list, index);
+    return index;
+  }
 
   EngineOptions options_;
   memory::SharedTables& tables_;
   memory::ArgsArena& arena_;
   memory::Heap* heap_;
-  SlotTable slots_;
+  mutable SlotTable slots_;
   graph::TensorMap map_;
   graph::ScopeStack scopes_;
   uint32_t member_mark_ = 0;  // stamps the entries that one member names
 
   std::vector<LaneState> lanes_;
-  std::vector<uint32_t> lane_of_worker_;  // NEXT_LEVEL worker id to lane
-  std::vector<uint16_t> subs_;            // SUB lanes
-  std::vector<uint64_t> busy_;            // lanes with unanswered lines
-  std::vector<uint64_t> reserved_;        // lanes that a waiting group claims
+  std::vector<uint32_t> lane_of_worker_;  // NEXT_LEVEL worker id to lane, kNoSlot where there is none
+  std::vector<uint32_t> subs_;            // SUB lanes
+  uint32_t healthy_subs_ = 0;
+  std::vector<uint64_t> busy_;      // lanes with unanswered lines
+  std::vector<uint64_t> reserved_;  // lanes that a waiting group claims
+  std::vector<uint64_t> wanted_;    // lanes that may have something to push
+  bool any_wanted_ = false;
+  bool subs_wanted_ = false;    // a SUB lane came free, or SUB work came
+  bool groups_wanted_ = false;  // a lane fell idle, or a group became ready
+  bool any_reserved_ = false;
+  uint32_t waiting_groups_ = 0;
   uint32_t unanswered_ = 0;
-  bool dispatch_wanted_ = false;
 
   std::vector<ActiveRun> active_;
   std::vector<uint8_t> order_;  // places of active runs in the order of their begin
   uint64_t last_run_ = 0;
   ActiveRun* building_ = nullptr;
+  uint64_t finish_wanted_ = 0;  // places of active runs that may be terminal
+  uint32_t timed_tasks_ = 0;
+  uint32_t timed_runs_ = 0;
   std::vector<std::unique_ptr<RunRecord>> records_;
   std::vector<RunRecord*> free_records_;
 
@@ -233,9 +286,10 @@ class Engine {
   std::array<uint32_t, memory::kHeapRegions> held_spans_{};
   std::vector<uint32_t> allocation_of_buffer_;
   std::vector<graph::Entry*> entries_;  // scratch of one submit
-  std::vector<uint16_t> chosen_;        // scratch of group dispatch
+  std::vector<uint16_t> member_lanes_;  // scratch of one group submit
   size_t named_seen_ = 0;
 
+  uint32_t reservation_head_ = kNoSlot;
   Nanos reservation_since_ = 0;  // 0: no group waits, or no tick since it does
   bool reservation_warned_ = false;
 

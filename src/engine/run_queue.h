@@ -55,7 +55,9 @@ struct ActiveRun {
   bool closed = false;
   bool executing = false;
   bool cancelled = false;
+  bool failed = false;     // has an error: submits return it
   bool submitted = false;  // at least one task or allocation
+  bool scopes_open = false;
   Nanos timeout = 0;
   Nanos deadline = 0;  // set by the first tick; 0: none
   std::vector<LaneQueue> lanes;

@@ -24,11 +24,12 @@ inline constexpr uint16_t kGroupLane = 0xFFFE;  // `lane` of a group
 enum SlotFlags : uint8_t {
   kSlotPoisoned = 1,  // a producer failed
   kSlotGroup = 2,
-  kSlotEarly = 4,     // in its lane's list of tasks that may be pushed early
-  kSlotPins = 8,      // names allocations
-  kSlotRetains = 16,  // keeps producers
-  kSlotInline = 32,   // the only tensor lies in the cold line, there is no argument block
-  kSlotLarge = 64,    // the argument block is not the slot's own
+  kSlotEarly = 4,       // in its lane's list of tasks that may be pushed early
+  kSlotPins = 8,        // names allocations
+  kSlotRetains = 16,    // keeps producers
+  kSlotInline = 32,     // the only tensor lies in the cold line, there is no argument block
+  kSlotLarge = 64,      // the argument block is not the slot's own
+  kSlotRetained = 128,  // somebody keeps it: SlotDetails::retained_by is valid
 };
 
 struct alignas(64) Slot {
@@ -50,7 +51,7 @@ struct alignas(64) Slot {
   uint8_t on_lane;   // unfinished producers that are pushed on `lane`
   uint8_t flags;     // SlotFlags
   uint8_t position;  // ring position of its line on `lane`
-  uint8_t reserved;
+  bool timed;        // SlotDetails::timeout_ms is valid
   std::array<uint32_t, kInlineSuccessors> successors;
 };
 static_assert(sizeof(Slot) == 64);
@@ -63,7 +64,7 @@ struct alignas(64) SlotDetails {
   uint32_t retains;      // chunk list of the producers kept
   uint32_t group;
   uint32_t spill_tail;
-  uint32_t timeout_ms;  // 0: none
+  uint32_t timeout_ms;
   wire::TensorRef tensor;
 };
 static_assert(sizeof(SlotDetails) == 64);
@@ -114,8 +115,9 @@ class SlotTable {
   graph::TaskRef ref(uint32_t index) const { return (slots_[index].generation << bits_) | index; }
   uint32_t index_of(graph::TaskRef ref) const { return ref & (window_ - 1); }
   bool unfinished(graph::TaskRef ref) const {
-    const uint32_t index = index_of(ref);
-    return ((slots_[index].generation << bits_) | index) == ref && (slots_[index].generation & 1) != 0;
+    const uint32_t index =
+        index_of(ref);  // a reference is only ever taken of an unfinished task: its generation is odd
+    return ((slots_[index].generation << bits_) | index) == ref;
   }
 
   uint32_t take_chunk();

@@ -123,6 +123,8 @@ class TensorMap {
     entry.writer = self;
   }
 
+  // Whether a reference resolves: indices, generation, bounds.
+  Status check(const wire::TensorRef& ref) const;
   // Whether two references name common bytes, by the same rules; both must resolve.
   bool may_overlap(const wire::TensorRef& a, const wire::TensorRef& b) const;
   bool is_mixed(const wire::TensorRef& ref) const;
@@ -196,7 +198,6 @@ class TensorMap {
   }
 
   Entry* create(const wire::TensorRef& ref, uint64_t at, Status* why);
-  Status check(const wire::TensorRef& ref) const;
   void open_buffer(uint32_t index, uint32_t generation, uint8_t flags);
   const std::vector<Meeting>& meetings(const Entry& entry);
   void forget_users(Entry& entry);

@@ -1,0 +1,148 @@
+// Completion: an answered line releases its successors, gives back its storage and makes room for the next push.
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/engine.h"
+
+namespace simpler::engine {
+
+uint32_t Engine::take_completions(uint32_t lane, uint32_t limit) {
+  std::array<lane::Completion, lane::kMaxQueueDepth> answered;
+  const uint32_t count = lanes_[lane].lane->poll({answered.data(), std::min<uint32_t>(limit, lane::kMaxQueueDepth)});
+  for (uint32_t i = 0; i < count; ++i) complete_line(lane, answered[i]);
+  if (count != 0) {
+    wanted_[lane / 64] |= uint64_t{1} << (lane % 64);
+    any_wanted_ = true;
+  }
+  return count;
+}
+
+void Engine::complete_line(uint32_t lane, const lane::Completion& completion) {
+  LaneState& state = lanes_[lane];
+  const uint32_t index = completion.slot;
+  SIMPLER_CHECK(state.unanswered > 0 &&
+                    state.lines[(state.pushed - state.unanswered) % lane::kMaxQueueDepth] == index &&
+                    slots_[index].generation == completion.slot_generation,
+                lane, index, completion.slot_generation);
+  state.watching = false;
+  --unanswered_;
+  if (--state.unanswered == 0) {
+    busy_[lane / 64] &= ~(uint64_t{1} << (lane % 64));
+    groups_wanted_ = groups_wanted_ || waiting_groups_ != 0;
+    if (state.info.type == WorkerType::kSub) subs_wanted_ = true;
+  }
+  Slot& slot = slots_[index];
+  const bool success = completion.outcome == lane::Outcome::kSuccess;
+  if (!success && completion.outcome != lane::Outcome::kSkipped) {
+    record_error(active_[slot.run], described(index, state.lane->take_failure(completion)));
+  }
+  if ((slot.flags & kSlotGroup) == 0) {
+    finish(index, slot, success);
+    return;
+  }
+  Group& group = groups_[slots_.details(index).group];
+  for (GroupMember& member : group.members) {
+    if (member.lane != lane || member.state != GroupMemberState::kRunning) continue;
+    member.state = success                                         ? GroupMemberState::kSuccess
+                   : completion.outcome == lane::Outcome::kSkipped ? GroupMemberState::kSkipped
+                                                                   : GroupMemberState::kFailed;
+    break;
+  }
+  group.failed = group.failed || !success;
+  if (--group.unfinished == 0) finish(index, slot, !group.failed);
+}
+
+void Engine::finish(uint32_t index, Slot& slot, bool success) {
+  // Which ring position the successors counted, if any.
+  const bool was_pushed = slot.state == TaskState::kRunning && slot.lane < kGroupLane && lanes_[slot.lane].early;
+  const uint32_t bit = was_pushed ? 1U << slot.position : 0;
+  slot.state = success ? TaskState::kCompleted : TaskState::kFailed;
+  ++slot.generation;  // even: whoever still names the task has nothing to wait for
+  success ? ++counters_.completed : ++counters_.failed;
+  const uint32_t inline_count = std::min(slot.successor_count, Slot::kInlineSuccessors);
+  for (uint32_t i = 0; i < inline_count; ++i) release_successor(slot.successors[i], slot, bit, success);
+  for (uint32_t chunk = slot.spill; chunk != kNoChunk;) {
+    const uint32_t next = slots_.chunk(chunk).next;
+    for (uint32_t i = 0; i < slots_.chunk(chunk).count; ++i) {
+      release_successor(slots_.chunk(chunk).ids[i], slot, bit, success);
+    }
+    slots_.free_chunk(chunk);
+    chunk = next;
+  }
+  if ((slot.flags & kSlotRetains) != 0) release_retained(index);
+  if ((slot.flags & kSlotRetained) == 0 || slots_.details(index).retained_by == 0) consume(index, slot);
+}
+
+void Engine::release_successor(uint32_t index, const Slot& producer, uint32_t bit, bool success) {
+  Slot& slot = slots_[index];
+  --slot.pending;
+  if (!success) slot.flags |= kSlotPoisoned;
+  if (slot.state != TaskState::kPending) return;  // pushed early: the child knows the order and the outcome
+  if (bit != 0 && slot.lane == producer.lane) {
+    --slot.on_lane;
+    slot.after_mask &= ~bit;
+  }
+  if (slot.pending != 0) {
+    if (slot.on_lane == slot.pending) consider_early(index, slot);
+    return;
+  }
+  ActiveRun& active = active_[slot.run];
+  if ((slot.flags & kSlotEarly) != 0) {
+    slot.flags &= static_cast<uint8_t>(~kSlotEarly);
+    remove(active.lanes[slot.lane].early, index);
+  }
+  if ((slot.flags & kSlotPoisoned) != 0 || active.cancelled) {
+    doom(index);
+  } else {
+    make_ready(index, slot);
+  }
+}
+
+void Engine::release_retained(uint32_t index) {
+  for (uint32_t chunk = slots_.details(index).retains; chunk != kNoChunk;) {
+    const uint32_t next = slots_.chunk(chunk).next;
+    for (uint32_t i = 0; i < slots_.chunk(chunk).count; ++i) {
+      const uint32_t producer = slots_.chunk(chunk).ids[i];
+      Slot& kept = slots_[producer];
+      if (--slots_.details(producer).retained_by == 0 && (kept.generation & 1) == 0) consume(producer, kept);
+    }
+    slots_.free_chunk(chunk);
+    chunk = next;
+  }
+}
+
+std::span<const wire::TensorRef> Engine::tensors_at(uint32_t place, uint32_t count) const {
+  return {reinterpret_cast<const wire::TensorRef*>(arena_.at(place)), count};
+}
+
+// Lets go of what the arguments name and of the blocks that hold them.
+void Engine::consume_arguments(uint32_t index, Slot& slot) {
+  const SlotDetails& details = slots_.details(index);
+  const bool pins = (slot.flags & kSlotPins) != 0;
+  if ((slot.flags & kSlotGroup) != 0) {
+    for (const GroupMember& member : groups_[details.group].members) {
+      if (pins && member.tensors != 0) release_pins(tensors_at(member.args, member.tensors));
+      if (member.args != 0) arena_.free(member.args, member.tensors * 24U + member.scalars * 8U);
+    }
+    groups_.put_back(details.group);
+    return;
+  }
+  if ((slot.flags & kSlotInline) != 0) {
+    if (pins) release_pins({&details.tensor, 1});
+    return;
+  }
+  const uint32_t place = (slot.flags & kSlotLarge) != 0 ? details.args : arena_.slot_block(index);
+  if (pins) release_pins(tensors_at(place, slot.tensors));
+  if ((slot.flags & kSlotLarge) != 0) arena_.free(place, slot.tensors * 24U + slot.scalars * 8U);
+}
+
+void Engine::consume(uint32_t index, Slot& slot) {
+  if ((slot.flags & (kSlotPins | kSlotGroup | kSlotLarge)) != 0) consume_arguments(index, slot);
+  if (slot.timed) --timed_tasks_;
+  slot.state = TaskState::kFree;
+  slots_.put_back(index);
+  ActiveRun& active = active_[slot.run];
+  if (--active.live_tasks == 0) want_finish(active);
+}
+
+}  // namespace simpler::engine
