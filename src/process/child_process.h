@@ -79,7 +79,7 @@ class ChildContext {
 struct ForkOptions {
   std::string name = "simpler";  // shown by ps; at most 15 bytes are
   bool own_group = false;
-  std::vector<int> keep_fds;           // beyond 0, 1 and 2
+  std::vector<int> keep_fds = {};      // beyond 0, 1 and 2
   const ReadySignal* ready = nullptr;  // kept open for the child
 };
 

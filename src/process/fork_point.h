@@ -9,6 +9,7 @@
 // empties in every child.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string_view>
@@ -24,13 +25,13 @@ namespace simpler::process {
 class ProcessMark {
  public:
   ProcessMark();
-  bool is_here() const { return *word_ == token_; }
+  bool is_here() const { return word_->load(std::memory_order_relaxed) == token_; }
   // kWrongProcess naming the object, its process and this one.
   Status check(std::string_view object) const;
   pid_t pid() const { return pid_; }
 
  private:
-  const volatile uint64_t* word_;
+  const std::atomic<uint64_t>* word_;  // written once per process; orders nothing
   uint64_t token_;
   pid_t pid_;
 };
@@ -73,6 +74,7 @@ class ForkPoint {
   // Exists once per process because fork copies the process as a whole.
   static ForkPoint& of_process();
 
+  // Adding, and giving up a registration, happen while no registered lock is held: fork holds the list first.
   Registration add(ForkRank rank, ForkHooks hooks);
   Registration add_lock(ForkRank rank, Mutex& mutex);
   template <class T>
@@ -82,8 +84,9 @@ class ForkPoint {
   }
 
   // fork(2) with every hook run: the child's pid in the parent, 0 in the child. The calling thread holds no registered
-  // lock and runs no hook. Signals are blocked from before the fork until the hooks have run, on both sides.
-  Result<pid_t> fork();
+  // lock and runs no hook. Signals are blocked from before the fork until the hooks, and in the child `in_child`, have
+  // run.
+  Result<pid_t> fork(const std::function<void()>& in_child = {});
 
   // Threads of this process at this moment, the caller included.
   static uint32_t thread_count();

@@ -34,6 +34,7 @@ struct ReapReport {
   Status status() const;
 };
 
+// A deadline that has passed, or is closer than 100 ms, leaves 100 ms after SIGKILL; no deadline means 5 s.
 ReapReport reap(std::span<const Child> children, Deadline deadline, const ReapOptions& options = {});
 
 }  // namespace simpler::process
