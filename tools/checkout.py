@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -32,3 +33,10 @@ def report(tool: str, findings: list[str], looked_at: str) -> None:
         print(finding)
     print(f"{tool}: {len(findings)} findings in {looked_at}")
     sys.exit(1 if findings else 0)
+
+
+def write(path: Path, text: str) -> None:
+    """Write by rename, so that a reader sees the old text or the new one."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.write_text(text)
+    os.replace(fresh, path)

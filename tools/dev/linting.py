@@ -32,6 +32,8 @@ def lint(wanted_python: str | None, fix: bool) -> None:
             ("layers and includes", lambda: _script("check_layers.py")),
             ("file sizes", lambda: _script("check_sizes.py")),
             ("docs index and links", lambda: _script("check_docs.py")),
+            ("checklist rows", lambda: _script("write_rows.py", "--check")),
+            ("reference pages", lambda: _script("write_reference.py", "--check")),
             ("ruff", lambda: _ruff(fix)),
             ("mypy", _mypy),
             ("clang build with thread-safety analysis", _clang_build),
@@ -58,8 +60,8 @@ def code_files(*suffixes: str) -> list[Path]:
     return sorted(found)
 
 
-def _script(name: str) -> None:
-    run([pythons.python(), "-B", ROOT / "tools" / name], echo=False)
+def _script(name: str, *words: str) -> None:
+    run([pythons.python(), "-B", ROOT / "tools" / name, *words], echo=False)
 
 
 def _clang_format(fix: bool) -> None:

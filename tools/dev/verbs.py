@@ -94,6 +94,7 @@ def _docs(options: argparse.Namespace) -> None:
         building.build("release")
     check = ["--check"] if options.check else []
     run([pythons.python(), "-B", ROOT / "tools" / "write_reference.py", *check], env=pythons.environment())
+    run([pythons.python(), "-B", ROOT / "tools" / "write_rows.py", *check], env=pythons.environment())
     run([pythons.python(), "-B", ROOT / "tools" / "check_docs.py"], env=pythons.environment())
 
 
