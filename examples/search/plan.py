@@ -8,11 +8,13 @@ nothing else: the true lengths are written by the tokenisers and read by the ker
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-WORD = re.compile(r"[^\W_]+|[^\w\s]|_")
+IDEOGRAPH = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # each is a word of its own
+WORD = re.compile(rf"[{IDEOGRAPH}]|[^\W_{IDEOGRAPH}]+|[^\w\s]|_")
 BATCH_TOKENS = 512
 BATCH_TEXTS = 64
 END_MARKS = 2  # every text gets a first and a last token
@@ -49,7 +51,8 @@ class LengthEstimator:
         self._known: dict[str, int] = {}
 
     def tokens(self, text: str) -> int:
-        return min(self._max_tokens, END_MARKS + sum(map(self._word, WORD.findall(text.lower()))))
+        plain = text.lower() if text.isascii() else without_accents(text.lower())
+        return min(self._max_tokens, END_MARKS + sum(map(self._word, WORD.findall(plain))))
 
     def _word(self, word: str) -> int:
         if word in self._pieces:
@@ -69,6 +72,15 @@ class LengthEstimator:
                 return 1  # a word with an unknown part becomes one unknown token
             count, begin, prefix = count + 1, end, "##"
         return count
+
+
+def without_accents(text: str) -> str:
+    """The text as the model's tokeniser sees it.
+
+    >>> without_accents("naïve café")
+    'naive cafe'
+    """
+    return "".join(letter for letter in unicodedata.normalize("NFD", text) if unicodedata.category(letter) != "Mn")
 
 
 def make_plan(
