@@ -13,7 +13,9 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "simpler/enums.h"
 #include "wire/layout.h"
@@ -117,9 +119,24 @@ constexpr Dispatch parse(const LineWords& w) {
           .inline_tensor = {low(w.word[5]), high(w.word[5]), low(w.word[6]), high(w.word[6]), w.word[7]}};
 }
 
+namespace internal {
+
+// Written out word by word: compilers do not unroll a loop over atomics, and this is the hop's critical path.
+template <size_t... I>
+void store_tail(DispatchLine& line, const LineWords& words, std::index_sequence<I...>) {
+  (std::atomic_ref(line.word[I + 1]).store(words.word[I + 1], std::memory_order_relaxed), ...);
+}
+template <size_t... I>
+void load_tail(const DispatchLine& line, LineWords& words, std::index_sequence<I...>) {
+  auto& word = const_cast<DispatchLine&>(line).word;
+  ((words.word[I + 1] = std::atomic_ref(word[I + 1]).load(std::memory_order_relaxed)), ...);
+}
+
+}  // namespace internal
+
 // Publishes a line; pairs with the acquire in `load_head`.
 inline void store(DispatchLine& line, const LineWords& words) {
-  for (unsigned i = 1; i < 8; ++i) std::atomic_ref(line.word[i]).store(words.word[i], std::memory_order_relaxed);
+  internal::store_tail(line, words, std::make_index_sequence<7>());
   std::atomic_ref(line.word[0]).store(words.word[0], std::memory_order_release);
 }
 
@@ -143,9 +160,7 @@ inline uint64_t load_head(const DispatchLine& line) {
 inline Dispatch load_rest(const DispatchLine& line, uint64_t word0) {
   LineWords words;
   words.word[0] = word0;
-  for (unsigned i = 1; i < 8; ++i) {
-    words.word[i] = std::atomic_ref(const_cast<uint64_t&>(line.word[i])).load(std::memory_order_relaxed);
-  }
+  internal::load_tail(line, words, std::make_index_sequence<7>());
   return parse(words);
 }
 
@@ -155,8 +170,17 @@ constexpr uint64_t compose_answer(const LineHead& head, MailboxState state, bool
                       head.callable);
 }
 
-// Ok when a child may act on the line: a task in a state that starts work, known flags, nothing reserved set, and the
+// True when a child may act on the line: a task in a state that starts work, known flags, nothing reserved set, and the
 // argument counts consistent with the inline flag. Indices and offsets are checked where they are resolved.
-bool is_runnable(const Dispatch& dispatch);
+inline bool is_runnable(const Dispatch& dispatch) {
+  const bool starts = dispatch.state == MailboxState::kTaskReady || dispatch.state == MailboxState::kPrepareReady;
+  if (!starts || (dispatch.flags & kEntryKindMask) != static_cast<uint8_t>(EntryKind::kTask)) return false;
+  const uint8_t flags = dispatch.flags & static_cast<uint8_t>(~kEntryKindMask);
+  if ((flags & ~kFlagsKnown) != 0 || (flags & kFlagSkipped) != 0 || dispatch.callable == 0) return false;
+  const uint32_t inline_tensors = (flags & kFlagInlineTensor) != 0 ? 1 : 0;
+  if (inline_tensors > dispatch.tensors) return false;
+  const uint32_t in_block = dispatch.tensors - inline_tensors + dispatch.scalars;
+  return in_block == 0 || dispatch.args != 0;
+}
 
 }  // namespace simpler::wire
