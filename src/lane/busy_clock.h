@@ -1,8 +1,9 @@
-// How long a child has been busy, at the price of one counter read when work begins after a pause.
+// How long a child has been busy, without a clock read per task.
 //
-// Owned by the child end. A stretch runs from the first line after an idle moment to the next idle moment; inside a
-// stretch no clock is read. The processor's counter is used for its price (10 ns here against 25 for the system clock)
-// and compared with the system clock when the child has nothing else to do.
+// Owned by the child end. A stretch runs from the first line after an idle moment to the next idle moment, where idle
+// means that nothing came for as long as a wait spins (about a microsecond); shorter gaps count as busy. Inside a
+// stretch no clock is read. The processor's counter is used for its price and compared with the system clock now and
+// then.
 #pragma once
 
 #include <algorithm>

@@ -51,16 +51,13 @@ MailboxChild::MailboxChild(wire::Mailbox& mailbox, WakeWord& doorbell, WakePolic
 
 Status MailboxChild::serve(Handler& handler) {
   SIMPLER_RETURN_IF_ERROR(wire::validate(mailbox_.header));
-  while (true) {
+  while (load_acquire(mailbox_.parent.shutdown) == 0) {
     const uint64_t head = wire::load_head(line());
-    if (!is_entry(head, sequence_) || load_acquire(mailbox_.parent.shutdown) != 0 ||
-        load_control(mailbox_) != control_head_) [[unlikely]] {
-      if (load_acquire(mailbox_.parent.shutdown) != 0) return Status::ok();
-      SIMPLER_RETURN_IF_ERROR(attend(handler));
-      continue;
-    }
-    SIMPLER_RETURN_IF_ERROR(run_line(handler, head));
+    const bool plain = is_entry(head, sequence_) && load_control(mailbox_) == control_head_;
+    Status status = plain ? run_line(handler, head) : attend(handler);
+    if (!status.is_ok()) return status;
   }
+  return Status::ok();
 }
 
 bool MailboxChild::something_to_do() const {
@@ -81,6 +78,10 @@ Status MailboxChild::attend(Handler& handler) {
                   std::to_string(seen.sequence) + " where TASK_READY with sequence " + std::to_string(sequence_) +
                   " must come");
   }
+  for (uint32_t polls = policy_.spin_budget(); polls > 0; --polls) {
+    if (something_to_do()) return Status::ok();
+    internal::relax_cpu();
+  }
   if (clock_.busy()) end_stretch();
   // No deadline: a parent that dies ends this process through its watch thread.
   wait(mailbox_.child_wake, policy_, Deadline::never(), [this] { return something_to_do(); });
@@ -88,39 +89,34 @@ Status MailboxChild::attend(Handler& handler) {
 }
 
 Status MailboxChild::run_line(Handler& handler, uint64_t head) {
-  if (!clock_.busy()) publish(mailbox_.statistics.started_ns, static_cast<uint64_t>(clock_.begin()));
   const wire::Dispatch dispatch = wire::load_rest(line(), head);
-  __builtin_prefetch(&mailbox_.lines[line_ + 1 == depth_ ? 0 : line_ + 1]);
-  if (!wire::is_runnable(dispatch)) return refuse("line " + std::to_string(line_) + " holds an entry that cannot run");
-  if (!history_.covers(dispatch.after_mask)) {
-    return refuse("line " + std::to_string(line_) + " comes after entries that never were (mask " +
-                  std::to_string(dispatch.after_mask) + ")");
+  __builtin_prefetch(&mailbox_.lines[next_line()]);
+  if (!wire::is_runnable(dispatch) || !history_.covers(dispatch.after_mask)) [[unlikely]] {
+    return refuse("line " + std::to_string(line_) + " holds an entry that cannot run: flags " +
+                  std::to_string(dispatch.flags) + ", callable " + std::to_string(dispatch.callable) + ", " +
+                  std::to_string(dispatch.tensors) + " tensors, " + std::to_string(dispatch.scalars) +
+                  " scalars, after-mask " + std::to_string(dispatch.after_mask));
   }
-  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "lane.child.taken"));
-  const bool skip = history_.blocks(dispatch.after_mask) || is_cancelled(dispatch.run);
-  Status ended;
-  if (!skip) {
-    publish(mailbox_.statistics.started_sequence, sequence_ | kStarted);
-    ended = handler.run(Task{dispatch, line_});
-  }
-  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "lane.child.answering"));
-  return finish(wire::parse_head(head), ended, skip);
+  if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.taken"));
+  if (!clock_.busy()) begin_stretch();
+  if (history_.blocks(dispatch.after_mask) || is_cancelled(dispatch.run)) return finish(head, Status::ok(), true);
+  publish(mailbox_.statistics.started_sequence, sequence_ | kStarted);
+  return finish(head, handler.run(Task{dispatch, line_}), false);
 }
 
-Status MailboxChild::finish(const wire::LineHead& head, const Status& ended, bool skipped) {
+Status MailboxChild::finish(uint64_t head, const Status& ended, bool skipped) {
+  if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.answering"));
   const bool succeeded = ended.is_ok() && !skipped;
-  history_.record(succeeded);
-  if (!ended.is_ok()) {
-    report(ended);
-  }
-  const uint64_t answer =
-      wire::compose_answer(head, succeeded ? MailboxState::kTaskDone : MailboxState::kTaskFailed, skipped);
-  left_[line_] = answer;
+  if (!ended.is_ok()) report(ended);
+  const uint64_t answer = wire::compose_answer(
+      wire::parse_head(head), succeeded ? MailboxState::kTaskDone : MailboxState::kTaskFailed, skipped);
   wire::store_head(line(), answer);
-  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "lane.child.answered"));
+  if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.answered"));
   wake(doorbell_);
-  line_ = line_ + 1 == depth_ ? 0 : line_ + 1;
+  left_[line_] = answer;
+  line_ = next_line();
   ++sequence_;
+  history_.record(succeeded);
   publish(mailbox_.statistics.tasks, ++tasks_);
   if (skipped) publish(mailbox_.statistics.skipped, ++skipped_);
   if (!ended.is_ok()) publish(mailbox_.statistics.failed, ++failed_);
@@ -156,7 +152,7 @@ Status MailboxChild::serve_control(Handler& handler, uint64_t head) {
     return refuse("the control channel holds state " + std::string(name_of(seen.state)) + " with sequence " +
                   std::to_string(seen.sequence));
   }
-  if (!clock_.busy()) publish(mailbox_.statistics.started_ns, static_cast<uint64_t>(clock_.begin()));
+  if (!clock_.busy()) begin_stretch();
   SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "lane.child.control"));
   control_head_ = head;
   const wire::ControlRequest& request = mailbox_.request;
@@ -192,6 +188,10 @@ Status MailboxChild::refuse(const std::string& why) {
   const Status status = corrupt(why);
   wire::write_report(mailbox_.reports[line_], nullptr, sequence_, to_failure(status));
   return status;
+}
+
+void MailboxChild::begin_stretch() {
+  publish(mailbox_.statistics.started_ns, static_cast<uint64_t>(clock_.begin()));
 }
 
 void MailboxChild::end_stretch() {

@@ -33,14 +33,16 @@ class MailboxChild {
   bool something_to_do() const;
   Status attend(Handler& handler);
   Status run_line(Handler& handler, uint64_t head);
-  Status finish(const wire::LineHead& head, const Status& ended, bool skipped);
+  Status finish(uint64_t head, const Status& ended, bool skipped);
   Status serve_control(Handler& handler, uint64_t head);
   void report(const Status& ended);
   Status refuse(const std::string& why);
   bool is_cancelled(uint32_t run);
+  void begin_stretch();
   void end_stretch();
 
   wire::DispatchLine& line() const { return mailbox_.lines[line_]; }
+  uint32_t next_line() const { return line_ + 1 == depth_ ? 0 : line_ + 1; }
 
   wire::Mailbox& mailbox_;
   WakeWord& doorbell_;

@@ -40,12 +40,11 @@ MailboxParent::MailboxParent(const LaneInfo& info, wire::Mailbox& mailbox)
 
 void MailboxParent::push(const wire::Dispatch& dispatch) {
   SIMPLER_CHECK(alive(), info_.worker_id);
-  wire::Dispatch entry = dispatch;
-  entry.sequence = ledger_.next_sequence();
-  entry.state = MailboxState::kTaskReady;
   const uint32_t line = ledger_.next_line();
-  const wire::LineWords words = wire::compose(entry);
-  ledger_.push({words.word[0], entry.slot, entry.slot_generation});
+  wire::LineWords words = wire::compose(dispatch);
+  words.word[0] =
+      wire::compose_head(ledger_.next_sequence(), MailboxState::kTaskReady, dispatch.flags, dispatch.callable);
+  ledger_.push({words.word[0], dispatch.slot, dispatch.slot_generation});
   wire::store(mailbox_.lines[line], words);
   wake(mailbox_.child_wake);
 }
