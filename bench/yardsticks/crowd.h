@@ -106,23 +106,38 @@ class CrowdYardstick {
   std::deque<Peer> peers_;
 };
 
-// Processes that compute and never wait, for the time of this object.
+// Processes that compute and never wait, as many as are asked for; the others sleep. Strangers to what is measured:
+// make this before anything else in the program, so that they inherit nothing from it.
 class ComputingProcesses {
  public:
-  explicit ComputingProcesses(uint32_t count) {
-    for (uint32_t i = 0; i < count; ++i) {
-      peers_.emplace_back(-1, [](uint32_t, uint32_t) {
-        for (uint64_t value = 1;;) {
-          value = value * 6364136223846793005U + 1442695040888963407U;
+  explicit ComputingProcesses(uint32_t most) {
+    for (uint32_t i = 0; i < most; ++i) {
+      peers_.emplace_back(-1, [this](uint32_t, uint32_t) {
+        for (uint64_t value = 1; stop_->value.load(std::memory_order_relaxed) == 0;) {
+          for (int step = 0; step < 10'000; ++step) value = value * 6364136223846793005U + 1442695040888963407U;
           keep(value);
         }
       });
-      peers_.back().start(0, 0);
     }
   }
 
+  // Lets `count` of them compute, until `stop`.
+  void start(uint32_t count) {
+    stop_->value.store(0, std::memory_order_relaxed);
+    for (; running_ < count; ++running_) peers_[running_].start(0, 0);
+  }
+  void stop() {
+    stop_->value.store(1, std::memory_order_relaxed);
+    for (; running_ > 0; --running_) peers_[running_ - 1].join();
+  }
+
  private:
+  struct Word {
+    std::atomic<uint32_t> value;
+  };
+  Shared<Word> stop_;
   std::deque<Peer> peers_;
+  uint32_t running_ = 0;
 };
 
 }  // namespace simpler::bench

@@ -1,0 +1,146 @@
+// What the door to a child costs by itself: entries 7 (the leg alone), 10, 17 and 18 of docs/performance.md.
+#include <cstdint>
+#include <string>
+#include <time.h>
+
+#include "harness/harness.h"
+#include "lane_rig.h"
+#include "yardsticks/crowd.h"
+#include "yardsticks/exchange.h"
+
+namespace simpler::bench {
+namespace {
+
+template <class Work>
+double timed(uint32_t units, Work&& work) {
+  const double begin = now_ns();
+  work();
+  return (now_ns() - begin) / units;
+}
+
+bool digest_matches(LaneRig& rig, uint32_t tasks, bool chained) {
+  uint64_t expected = rig.digest(0);
+  for (uint32_t slot = 0; slot < tasks; ++slot) expected = LaneRig::fold(expected, slot);
+  if (chained) {
+    rig.chain(0, tasks, LaneRig::kDigest);
+  } else {
+    for (uint32_t slot = 0; slot < tasks; ++slot) rig.hop(0, slot, LaneRig::kDigest);
+  }
+  return rig.digest(0) == expected;
+}
+
+// Parent and child on a processor each.
+void pinned_entries(Harness& harness) {
+  if (!harness.wants("lane/leg") && !harness.wants("lane/chain")) return;
+  ExchangeYardstick exchange;
+  LaneRig rig(1, 1, LaneRig::Manners::kNone);
+  harness.check("lane/leg", [&] { return digest_matches(rig, 10'000, false); });
+  harness.check("lane/chain", [&] { return digest_matches(rig, 10'000, true); });
+  constexpr uint32_t kUnits = 1000;
+  harness.compare({.name = "lane/leg",
+                   .subject = {"lane",
+                               [&] {
+                                 Pinned near(0);
+                                 rig.hop(0);
+                                 return timed(kUnits, [&] {
+                                   for (uint32_t i = 0; i < kUnits; ++i) rig.hop(0);
+                                 });
+                               }},
+                   .yardsticks = {{"PPF", [&] { return exchange.ppf(kUnits); }}},
+                   .target = 1.3});
+  harness.compare({.name = "lane/chain",
+                   .subject = {"lane",
+                               [&] {
+                                 Pinned near(0);
+                                 rig.hop(0);
+                                 return timed(kUnits, [&] { rig.chain(0, kUnits); });
+                               }},
+                   .yardsticks = {{"PP1", [&] { return exchange.pp1(kUnits); }}},
+                   .target = 0.8});
+}
+
+// A chain that goes round the children, with more of us than processors and with strangers beside us.
+void crowded_entries(Harness& harness, ComputingProcesses& load) {
+  for (const uint32_t children : {2U, 4U}) {
+    for (const uint32_t strangers : {0U, 1U, 2U, 4U}) {
+      std::string name = "over/hop." + std::to_string(children);
+      if (strangers > 0) name += "+" + std::to_string(strangers);
+      if (!harness.wants(name)) continue;
+      CrowdYardstick crowd(children);
+      LaneRig rig(children, -1, strangers == 0 ? LaneRig::Manners::kNone : LaneRig::Manners::kProduction);
+      load.start(strangers);
+      const uint32_t rounds = strangers == 0 ? 50 : 10;
+      Comparison comparison{.name = name,
+                            .subject = {"lane",
+                                        [&rig, rounds, children] {
+                                          for (uint32_t child = 0; child < children; ++child) rig.hop(child);
+                                          return timed(rounds * children, [&] {
+                                            for (uint32_t i = 0; i < rounds; ++i) {
+                                              for (uint32_t child = 0; child < children; ++child) rig.hop(child);
+                                            }
+                                          });
+                                        }},
+                            .yardsticks = {{"FUT", [&crowd, rounds] { return crowd.fut(rounds); }}},
+                            .target = strangers == 0 ? 2.0 : 1.5,
+                            .batches = strangers == 0 ? 60U : 30U};
+      if (strangers == 0) comparison.yardsticks.push_back({"PPY", [&crowd, rounds] { return crowd.ppy(rounds); }});
+      harness.compare(comparison);
+      load.stop();
+    }
+  }
+}
+
+double cpu_ns(pid_t pid) {
+  clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+  if (pid != ::getpid() && ::clock_getcpuclockid(pid, &clock) != 0) return 0.0;
+  timespec spent{};
+  ::clock_gettime(clock, &spent);
+  return static_cast<double>(spent.tv_sec) * 1e9 + static_cast<double>(spent.tv_nsec);
+}
+
+void idle_entries(Harness& harness) {
+  if (harness.wants("idle/cpu")) {
+    LaneRig rig(8, -1);
+    for (int round = 0; round < 100; ++round) {
+      for (uint32_t child = 0; child < rig.children(); ++child) rig.hop(child);
+    }
+    harness.measure(
+        "idle/cpu", "% CPU", 0.5,
+        [&] {
+          constexpr int64_t kSpan = 1'000'000'000;
+          double before = cpu_ns(::getpid());
+          for (const pid_t pid : rig.pids()) before += cpu_ns(pid);
+          CrowdYardstick::sleep_for(kSpan);
+          double after = cpu_ns(::getpid());
+          for (const pid_t pid : rig.pids()) after += cpu_ns(pid);
+          return (after - before) / static_cast<double>(kSpan) * 100.0;
+        },
+        3);
+  }
+  if (harness.wants("idle/wake")) {
+    constexpr int64_t kIdle = 5'000'000;
+    CrowdYardstick crowd(1);
+    LaneRig rig(8, -1);
+    harness.compare({.name = "idle/wake",
+                     .subject = {"lane",
+                                 [&] {
+                                   CrowdYardstick::sleep_for(kIdle);
+                                   return timed(1, [&] { rig.hop(3); });
+                                 }},
+                     .yardsticks = {{"FUT", [&] { return crowd.slept_hop(kIdle); }}},
+                     .target = 1.5,
+                     .batches = 60});
+  }
+}
+
+}  // namespace
+}  // namespace simpler::bench
+
+int main(int argc, char** argv) {
+  simpler::bench::Harness harness(argc, argv);
+  simpler::bench::ComputingProcesses load(4);
+  simpler::bench::pinned_entries(harness);
+  simpler::bench::crowded_entries(harness, load);
+  simpler::bench::idle_entries(harness);
+  return harness.finish();
+}
