@@ -32,29 +32,36 @@ inline Lanes exp(const Lanes& x) {
   return select_less(x, low, Lanes::zero(), scale_by_low_bits(value, shifted));
 }
 
-// Odd rational function in x, limited to [-1, 1].
-inline Lanes odd_ratio(const Lanes& x, const Lanes& numerator, const Lanes& denominator) {
+// c * numerator / denominator, where c is x limited to [-limit, limit]; exactly 1 or -1 behind the limit.
+inline Lanes odd_ratio(const Lanes& x, const Lanes& c, const Lanes& limit, const Lanes& numerator,
+                       const Lanes& denominator) {
   const Lanes one = Lanes::broadcast(1.0F);
-  const Lanes value = x * numerator / denominator;
-  return max(Lanes::broadcast(-1.0F), min(one, value));
+  const Lanes value = min(one, max(Lanes::broadcast(-1.0F), c * numerator / denominator));
+  return select_less(limit, abs(x), copy_sign(one, x), value);
+}
+
+inline Lanes clamp(const Lanes& x, const Lanes& limit) {
+  return max(Lanes::zero() - limit, min(limit, x));
 }
 
 inline Lanes erf(const Lanes& x) {
   const Lanes limit = Lanes::broadcast(3.92F);
-  const Lanes c = max(Lanes::broadcast(-3.92F), min(limit, x));
+  const Lanes c = clamp(x, limit);
   const Lanes t = c * c;
   return odd_ratio(
-      c,
+      x, c, limit,
       polynomial(t, 2.0500617629e-6F, 2.8486486419e-4F, 3.7651590069e-3F, 5.2747276862e-2F, 1.9039687627e-1F,
                  1.1283791463F),
       polynomial(t, 3.8090515786e-5F, 1.1624104906e-3F, 1.4968302388e-2F, 1.1410498759e-1F, 5.0206758174e-1F, 1.0F));
 }
 
 inline Lanes tanh(const Lanes& x) {
-  const Lanes c = max(Lanes::broadcast(-9.02F), min(Lanes::broadcast(9.02F), x));
+  const Lanes limit = Lanes::broadcast(9.02F);
+  const Lanes c = clamp(x, limit);
   const Lanes t = c * c;
   return odd_ratio(
-      c, polynomial(t, 3.6743782426e-11F, 1.1117529816e-7F, 4.2273627868e-5F, 4.4259453250e-3F, 1.4099206960e-1F, 1.0F),
+      x, c, limit,
+      polynomial(t, 3.6743782426e-11F, 1.1117529816e-7F, 4.2273627868e-5F, 4.4259453250e-3F, 1.4099206960e-1F, 1.0F),
       polynomial(t, 2.9511450101e-9F, 2.6038433508e-6F, 5.0083341758e-4F, 2.9201080231e-2F, 4.7432540254e-1F, 1.0F));
 }
 
