@@ -45,7 +45,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(simpler_settings INTERFACE -Wthread-safety -Wthread-safety-beta)
 else()
   # g++ 12 reports false positives of these two through inlined standard containers.
-  target_compile_options(simpler_settings INTERFACE -Wno-restrict -Wno-stringop-overflow)
+  target_compile_options(simpler_settings INTERFACE -Wno-restrict -Wno-stringop-overflow
+                         -Wno-missing-field-initializers)
   if(SIMPLER_PCH)
     target_compile_options(simpler_settings INTERFACE -fpch-preprocess)
   endif()
