@@ -15,7 +15,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/wake_word.h"
+#include "base/log.h"
 #include "simpler/call_config.h"
 #include "simpler/chip_callable.h"
 #include "simpler/kernel.h"
@@ -39,6 +39,7 @@ struct ChipOptions {
   uint64_t heap_bytes = 0;                        // task outputs of one run; 0 = the chip's default
   uint32_t tensor_map_entries = 0;                // 0 = the chip's default
   uint32_t ready_queue_entries = 0;               // 0 = as many as the window has tasks
+  const Logger* logger = nullptr;                 // null = warnings to standard error
   const kernel::KernelSource* kernels = nullptr;  // built-in kernels; null = none
   const orchestration::OrchestrationSource* orchestrations = nullptr;  // built-in orchestrations; null = none
 };

@@ -7,7 +7,7 @@
 //
 // The Platform decides where a block runs and what an idle thread does. It provides
 //   uint32_t first_shape()        which queue to look at first
-//   void offer()                  more work is ready than this thread takes; start another if one is idle
+//   void offer()                  called before each block: start another thread if one is idle and work is left
 //   Execution execute(Ticket)     runs the block
 //   bool reattach()               after kDetached: may this thread go on driving?
 // This file is freestanding: no exceptions, no allocation, no containers.
@@ -56,7 +56,7 @@ class Scheduler {
   void drive(Platform& platform) {
     Ticket ticket;
     while (!stopped() && take(ticket, platform.first_shape())) {
-      if (runnable()) platform.offer();
+      platform.offer();
       switch (platform.execute(ticket)) {
         case Execution::kDone:
           complete(ticket);
