@@ -6,10 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 
 #include "simpler/buffer_descriptor.h"
 #include "simpler/tensor.h"

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <span>
 
 #include "simpler/buffer.h"
@@ -21,8 +23,9 @@ class Orchestrator {
   Orchestrator& operator=(const Orchestrator&) = delete;
 
   // One task on exactly the child `worker` (a chip's index at level 3).
+  TaskHandle submit_next_level(const CallableHandle& callable, const TaskArgs& args, int worker);
   TaskHandle submit_next_level(const CallableHandle& callable, const TaskArgs& args, int worker,
-                               const CallConfig& config = {});
+                               const CallConfig& config);
   // One task with a member on each of `workers`; it starts when all of them are free and ends when all ended.
   TaskHandle submit_next_level_group(const CallableHandle& callable, std::span<const TaskArgs> args,
                                      std::span<const int> workers, const CallConfig& config = {});

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "simpler/dtype.h"
+#include "simpler/enums.h"
 #include "simpler/tensor.h"
 
 namespace simpler {

@@ -44,6 +44,7 @@ struct WorkerOptions {
   std::uint32_t max_pending_runs = 16;          // runs that are not terminal
   bool full_inference = true;                   // false: only RAW, and WAW through INOUT
   std::string trace_path = {};                  // Chrome trace written by close(); off when empty
+  bool measure_user_time = false;               // CPU time inside kernels and callables; two system calls a task
 };
 
 enum class WorkerState { kNew, kInitializing, kReady, kFailed, kClosed };

@@ -1,0 +1,70 @@
+// What a Buffer handle points to, and the list of those that one worker made.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread_annotations.h"
+#include "memory/tables.h"
+#include "simpler/buffer.h"
+#include "simpler/status.h"
+
+namespace simpler {
+
+// Immutable but for `closed`, which is set once.
+struct Buffer::State {
+  BufferDescriptor descriptor;
+  std::byte* data = nullptr;         // null for memory of a chip
+  std::shared_ptr<const void> keep;  // what keeps `data` mapped
+  int owner_worker = -1;             // the chip that holds the bytes, -1 for host memory
+  std::uint64_t worker_id = 0;       // of the Worker that made it
+  memory::BufferRef ref;             // in the level's tables; empty at level 2
+  std::function<Status()> withdraw;  // makes shared memory unreachable for those who have not mapped it
+  bool transient = false;            // belongs to a run's scope, not to the caller
+  std::atomic<bool> closed{false};
+};
+
+}  // namespace simpler
+
+namespace simpler::worker {
+
+using BufferState = std::shared_ptr<Buffer::State>;
+
+// Live buffers of one worker by identity and by address. Thread-safe.
+class BufferList {
+ public:
+  void add(const BufferState& state);
+  // Null when unknown.
+  BufferState find(const CanonicalIdentity& identity) const;
+  // The host buffer that holds all of [address, address + bytes), or null.
+  BufferState find_address(const std::byte* address, std::uint64_t bytes) const;
+  void remove(const CanonicalIdentity& identity);
+  std::vector<BufferState> all() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<CanonicalIdentity, BufferState> by_identity_ SIMPLER_GUARDED_BY(mutex_);
+  std::map<const std::byte*, BufferState> by_address_ SIMPLER_GUARDED_BY(mutex_);
+};
+
+// A buffer that this worker owns and that may be used: kInvalidArgument for a default handle or another worker's,
+// kFailedPrecondition for a closed one.
+Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call);
+
+// One direction of a copy between host and chip, checked against both buffers.
+struct CopyRange {
+  std::uint64_t device_offset = 0;
+  std::uint64_t host_offset = 0;
+  std::uint64_t nbytes = 0;
+};
+Result<CopyRange> check_copy(const Buffer& device, const Buffer& host, std::uint64_t device_offset,
+                             std::uint64_t host_offset, std::optional<std::uint64_t> nbytes, bool to_device);
+
+}  // namespace simpler::worker

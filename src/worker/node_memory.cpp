@@ -1,0 +1,171 @@
+// Buffers of a node: shared host memory and memory of its chips.
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "memory/buffer_table.h"
+#include "worker/control_records.h"
+#include "worker/node_level.h"
+
+namespace simpler::worker {
+
+Status NodeLevel::check_chip(int worker) const {
+  if (worker >= 0 && static_cast<std::size_t>(worker) < tree_->chip_count()) {
+    return Status::ok();
+  }
+  return out_of_range(fmt::format("worker={}: this node has {} chip(s), numbered from 0", worker, tree_->chip_count()));
+}
+
+Result<BufferState> NodeLevel::publish_buffer(const BufferDescriptor& descriptor, int owner_worker) {
+  memory::SharedTables& tables = tree_->memory().tables();
+  auto state = std::make_shared<Buffer::State>();
+  state->descriptor = descriptor;
+  state->owner_worker = owner_worker;
+  state->worker_id = registry_.owner_id();
+  SIMPLER_ASSIGN_OR_RETURN(state->ref, tree_->driver().with_engine([&](engine::Engine&) {
+    return tables.put_buffer(descriptor, static_cast<std::uint32_t>(std::max(owner_worker, 0)));
+  }));
+  return state;
+}
+
+Result<BufferState> NodeLevel::create_buffer(std::uint64_t nbytes) {
+  if (tree_->chip_count() + tree_->host_count() == 0) {
+    return failed_precondition("create_buffer: this worker has no children to share memory with");
+  }
+  if (nbytes == 0) {
+    return invalid_argument("create_buffer: nbytes=0; a buffer has at least 1 byte");
+  }
+  memory::SharedTables& tables = tree_->memory().tables();
+  const CanonicalIdentity identity =
+      tree_->driver().with_engine([&](engine::Engine&) { return tables.mint_identity(); });
+  // Beyond this size bytes are backed when they are first touched, after a look at the room that there is.
+  constexpr std::uint64_t kSparseFrom = std::uint64_t{1} << 30;
+  SIMPLER_ASSIGN_OR_RETURN(
+      const std::shared_ptr<memory::HostBacking> backing,
+      store_.allocate(identity, nbytes, nbytes >= kSparseFrom ? memory::Commit::kSparse : memory::Commit::kSecured));
+  SIMPLER_ASSIGN_OR_RETURN(const BufferDescriptor descriptor,
+                           memory::describe(*backing, identity, AccessMode::kReadWrite));
+  SIMPLER_ASSIGN_OR_RETURN(BufferState state, publish_buffer(descriptor, -1));
+  state->data = backing->data();
+  state->keep = backing;
+  state->withdraw = [backing] { return backing->withdraw(); };
+  buffers_.add(state);
+  return state;
+}
+
+Status NodeLevel::release_buffer(const BufferState& buffer) {
+  if (buffers_.find(buffer->descriptor.identity) == nullptr) {
+    return Status::ok();
+  }
+  if (buffer->owner_worker >= 0) {
+    return wrong_type("release_buffer: this is memory of a chip; give it back with free");
+  }
+  if (is_building_here()) {
+    return reentrant("release_buffer: called from inside a graph function; the run being built may name the buffer");
+  }
+  memory::SharedTables& tables = tree_->memory().tables();
+  SIMPLER_RETURN_IF_ERROR(
+      tree_->driver().with_engine([&](engine::Engine&) { return tables.retire_buffer(buffer->ref); }));
+  buffer->closed.store(true, std::memory_order_release);
+  buffers_.remove(buffer->descriptor.identity);
+  Status withdrawn = buffer->withdraw ? buffer->withdraw() : Status::ok();
+  const lane::ControlCall call{
+      .command = wire::ControlCommand::kImportRelease, .args = {}, .payload = bytes_of(buffer->descriptor.identity)};
+  // A child that cannot be told keeps a mapping nobody can name any more.
+  (void)tree_->broadcast(ChildKind::kHost, call, control_deadline());
+  (void)tree_->broadcast(ChildKind::kChip, call, control_deadline());
+  return withdrawn;
+}
+
+Result<BufferState> NodeLevel::device_malloc(int worker, std::uint64_t nbytes) {
+  SIMPLER_RETURN_IF_ERROR(check_chip(worker));
+  if (nbytes == 0) {
+    return invalid_argument("alloc_child_tensor: the shape has no bytes");
+  }
+  const auto chip = static_cast<std::uint32_t>(worker);
+  SIMPLER_ASSIGN_OR_RETURN(
+      const lane::ControlAnswer answer,
+      tree_->control_chip(chip, {.command = wire::ControlCommand::kMalloc, .args = {nbytes, 0, 0, 0}},
+                          control_deadline()));
+  BufferDescriptor descriptor;
+  descriptor.address_space = AddressSpace::kDevice;
+  descriptor.access = AccessMode::kReadWrite;
+  descriptor.backend_kind = BackendKind::kDeviceMalloc;
+  descriptor.identity =
+      tree_->driver().with_engine([&](engine::Engine&) { return tree_->memory().tables().mint_identity(); });
+  descriptor.nbytes = nbytes;
+  set_body_address(descriptor, answer.result);
+  SIMPLER_ASSIGN_OR_RETURN(BufferState state, publish_buffer(descriptor, worker));
+  {
+    MutexLock lock(mutex_);
+    SIMPLER_RETURN_IF_ERROR(pointers_.add(chip, answer.result, nbytes));
+  }
+  buffers_.add(state);
+  return state;
+}
+
+Status NodeLevel::device_free(const BufferState& buffer) {
+  if (buffer->owner_worker < 0) {
+    return wrong_type("free: this is host memory; give it back with release_buffer");
+  }
+  const auto chip = static_cast<std::uint32_t>(buffer->owner_worker);
+  const std::uint64_t address = body_address(buffer->descriptor);
+  {
+    MutexLock lock(mutex_);
+    SIMPLER_RETURN_IF_ERROR(pointers_.check_base(chip, address));
+  }
+  SIMPLER_RETURN_IF_ERROR(tree_->driver().with_engine(
+      [&](engine::Engine&) { return tree_->memory().tables().retire_buffer(buffer->ref); }));
+  buffer->closed.store(true, std::memory_order_release);
+  buffers_.remove(buffer->descriptor.identity);
+  {
+    MutexLock lock(mutex_);
+    SIMPLER_RETURN_IF_ERROR(pointers_.remove(chip, address));
+  }
+  SIMPLER_ASSIGN_OR_RETURN(
+      const lane::ControlAnswer answer,
+      tree_->control_chip(chip, {.command = wire::ControlCommand::kFree, .args = {address, 0, 0, 0}},
+                          control_deadline()));
+  (void)answer;
+  return Status::ok();
+}
+
+Status NodeLevel::copy(const Buffer& device, const Buffer& host, const CopyRange& range, bool to_device) {
+  if (!is_building_here() && tree_->driver().unfinished_runs() != 0) {
+    return failed_precondition(fmt::format("{}: runs are in flight; wait for them, or copy inside a graph function",
+                                           to_device ? "copy_to" : "copy_from"));
+  }
+  if (range.nbytes == 0) {
+    return Status::ok();
+  }
+  const auto chip = static_cast<std::uint32_t>(device.owner_worker_id());
+  const std::uint64_t address = body_address(device.descriptor()) + range.device_offset;
+  {
+    MutexLock lock(mutex_);
+    SIMPLER_RETURN_IF_ERROR(pointers_.check_range(chip, address, range.nbytes));
+  }
+  const lane::ControlCall call{.command = to_device ? wire::ControlCommand::kCopyTo : wire::ControlCommand::kCopyFrom,
+                               .args = {address, range.nbytes, range.host_offset, 0},
+                               .payload = bytes_of(host.descriptor())};
+  SIMPLER_ASSIGN_OR_RETURN(const lane::ControlAnswer answer, tree_->control_chip(chip, call, Deadline::never()));
+  (void)answer;
+  return Status::ok();
+}
+
+Result<std::uint64_t> NodeLevel::committed_device_memory(int worker) {
+  SIMPLER_RETURN_IF_ERROR(check_chip(worker));
+  SIMPLER_ASSIGN_OR_RETURN(
+      const lane::ControlAnswer answer,
+      tree_->control_chip(static_cast<std::size_t>(worker),
+                          {.command = wire::ControlCommand::kCommittedDeviceMemory, .args = {}}, control_deadline()));
+  return answer.result;
+}
+
+std::vector<Worker::ChildStatistics> NodeLevel::statistics() const {
+  return tree_->statistics();
+}
+
+std::uint64_t NodeLevel::peak_heap_bytes() const {
+  return tree_->driver().with_engine([&](engine::Engine&) { return tree_->memory().heap().peak_bytes(); });
+}
+
+}  // namespace simpler::worker

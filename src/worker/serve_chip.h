@@ -1,0 +1,40 @@
+// What a chip child does: run chip callables on staged arguments and serve the commands for its memory.
+#pragma once
+
+#include <vector>
+
+#include "chip/chip_worker.h"
+#include "lane/handler.h"
+#include "memory/args_view.h"
+#include "memory/import_registry.h"
+#include "memory/tables.h"
+#include "worker/user_time.h"
+
+namespace simpler::worker {
+
+// The chip's form of a mapped tensor. kOutOfRange when the place inside the buffer cannot be said in elements.
+Result<ChipTensor> chip_tensor(const memory::MappedTensor& tensor, const BufferDescriptor& descriptor);
+
+class ChipHandler final : public lane::Handler {
+ public:
+  ChipHandler(chip::ChipWorker& chip, memory::SharedTablesView tables, memory::ArgsReader& reader,
+              memory::ImportRegistry& imports, UserTime user_time)
+      : chip_(chip), tables_(tables), reader_(reader), imports_(imports), user_time_(user_time) {}
+
+  Status run(const lane::Task& task) override;
+  Result<lane::ControlAnswer> control(const lane::ControlCall& call) override;
+
+ private:
+  Status read_arguments(const lane::Task& task);
+  Status copy(const lane::ControlCall& call);
+
+  chip::ChipWorker& chip_;
+  memory::SharedTablesView tables_;
+  memory::ArgsReader& reader_;
+  memory::ImportRegistry& imports_;
+  UserTime user_time_;
+  std::vector<ChipTensor> tensors_;
+  std::vector<std::uint64_t> scalars_;
+};
+
+}  // namespace simpler::worker

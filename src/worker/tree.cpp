@@ -1,0 +1,236 @@
+#include "worker/tree.h"
+
+#include <algorithm>
+#include <signal.h>
+#include <time.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/cpu_count.h"
+#include "base/environment.h"
+#include "base/status_macros.h"
+#include "process/fork_point.h"
+#include "worker/user_time.h"
+
+namespace simpler::worker {
+namespace {
+
+constexpr std::uint32_t kQueueDepth = wire::kMaxLines;
+constexpr Nanos kAbortBudget = 5 * kSecond;
+
+std::string name_of_child(ChildKind kind, std::uint32_t index) {
+  return fmt::format("{} {}", kind == ChildKind::kHost ? "sub_worker" : "chip", index);
+}
+
+std::uint32_t runnable_threads(const WorkerOptions& options) {
+  return static_cast<std::uint32_t>(1 + options.num_sub_workers + static_cast<int>(options.device_ids.size()));
+}
+
+std::uint32_t threads_of_a_chip(const WorkerOptions& options) {
+  if (options.chip_threads > 0) {
+    return static_cast<std::uint32_t>(options.chip_threads);
+  }
+  const auto chips = static_cast<std::uint32_t>(std::max<std::size_t>(options.device_ids.size(), 1));
+  return std::max<std::uint32_t>(usable_cpus() / chips, 1);
+}
+
+std::uint64_t process_cpu_ns(pid_t pid) {
+  clockid_t clock{};
+  timespec now{};
+  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0) {
+    return 0;
+  }
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+engine::DriverOptions driver_options(const WorkerOptions& options) {
+  engine::DriverOptions out;
+  out.engine.window = options.task_window;
+  out.engine.max_runs = options.max_pending_runs;
+  out.engine.inference = options.full_inference ? graph::Inference::kFull : graph::Inference::kWritersOnly;
+  if (options.heap_wait_timeout_s) {
+    out.heap_wait_timeout = static_cast<Nanos>(*options.heap_wait_timeout_s * 1e9);
+  }
+  return out;
+}
+
+}  // namespace
+
+Tree::Tree(const Start& start)
+    : options_(start.options),
+      language_(start.language),
+      policy_({.runnable_threads = runnable_threads(start.options)}) {}
+
+Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
+  std::unique_ptr<Tree> tree(new Tree(start));
+  const auto hosts = static_cast<std::uint32_t>(start.options.num_sub_workers);
+  const auto chips = static_cast<std::uint32_t>(start.options.device_ids.size());
+  SIMPLER_ASSIGN_OR_RETURN(tree->memory_, LevelMemory::create(start.options, hosts + chips, kQueueDepth));
+  if (chips > 0) {
+    SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(Environment::capture()));
+    SIMPLER_ASSIGN_OR_RETURN(tree->kernels_, kernels::Catalog::open(catalog));
+  }
+  tree->plan_ = {.options = &tree->options_,
+                 .language = &tree->language_,
+                 .memory = tree->memory_.get(),
+                 .host_table = start.host_table,
+                 .chip_callables = start.chip_callables,
+                 .kernels = tree->kernels_.get(),
+                 .chip_threads = threads_of_a_chip(start.options),
+                 .runnable_threads = runnable_threads(start.options)};
+  Status status = tree->fork_group(ChildKind::kHost, hosts, start, deadline);
+  if (status.is_ok()) {
+    status = tree->fork_group(ChildKind::kChip, chips, start, deadline);
+  }
+  if (status.is_ok()) {
+    status = tree->connect();
+  }
+  if (!status.is_ok()) {
+    tree->abort();
+    return status;
+  }
+  return tree;
+}
+
+Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start, Deadline deadline) {
+  if (count == 0) {
+    return Status::ok();
+  }
+  SIMPLER_ASSIGN_OR_RETURN(const process::ReadySignal ready, process::ReadySignal::create());
+  const std::size_t first = children_.size();
+  std::vector<process::Child> processes;
+  for (std::uint32_t index = 0; index < count; ++index) {
+    const std::size_t mailbox = children_.size();
+    const std::string name = name_of_child(kind, index);
+    process::ForkOptions fork_options{.name = name, .own_group = true, .keep_fds = start.keep_fds, .ready = &ready};
+    SIMPLER_ASSIGN_OR_RETURN(process::Child child,
+                             process::fork_child(fork_options, [&](process::ChildContext& context) {
+                               return child_main(plan_, kind, index, mailbox, context);
+                             }));
+    children_.push_back({.kind = kind, .index = index, .name = name, .process = child});
+    processes.push_back(std::move(child));
+  }
+  chips_ += kind == ChildKind::kChip ? count : 0;
+  return process::wait_ready(processes, &ready, deadline, [&](std::size_t child) -> std::optional<Status> {
+    if (start.cancelled && start.cancelled()) {
+      return cancelled("init: the worker was closed while it started");
+    }
+    std::optional<Status> outcome = startup_outcome(memory_->mailbox(first + child).startup);
+    if (outcome && !outcome->is_ok()) {
+      const Child& failed = children_[first + child];
+      return std::move(*outcome).context(
+          fmt::format("init: {} (pid {}) could not start", failed.name, failed.process.pid()));
+    }
+    return outcome;
+  });
+}
+
+Status Tree::connect() {
+  driver_ = std::make_unique<engine::Driver>(driver_options(options_), memory_->tables(), memory_->arena(),
+                                             &memory_->heap(), memory_->doorbell(), policy_, clock_);
+  SIMPLER_ASSIGN_OR_RETURN(watch_, process::Watch::of_process());
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    Child& child = children_[i];
+    wire::Mailbox& mailbox = memory_->mailbox(i);
+    const bool host = child.kind == ChildKind::kHost;
+    const lane::LaneInfo info{.type = host ? WorkerType::kSub : WorkerType::kNextLevel,
+                              .worker_id = child.index,
+                              .queue_depth = mailbox.startup.granted_depth,
+                              .in_order = true,
+                              .incarnation = 1};
+    child.lane = std::make_unique<lane::MailboxParent>(info, mailbox);
+    child.control = std::make_unique<lane::ControlChannel>(mailbox, policy_, child.name);
+    SIMPLER_ASSIGN_OR_RETURN(child.lane_id, driver_->add_lane(*child.lane));
+  }
+  driver_->start();
+  driver_running_ = true;
+  for (Child& child : children_) {
+    child.watched = true;
+    child.token = watch_->add_child(child.process, [this, &child](const process::ExitInfo& info) {
+      Status why = info.to_status(child.name).with_worker_path(fmt::format("L3/{}", child.name));
+      child.control->lose(why);
+      driver_->lane_lost(child.lane_id, std::move(why));
+    });
+  }
+  return Status::ok();
+}
+
+void Tree::abort() {
+  std::vector<process::Child> processes;
+  for (const Child& child : children_) {
+    processes.push_back(child.process);
+  }
+  // Nothing of theirs is worth waiting for; what cannot be killed is reported by the next close.
+  (void)process::reap(processes, Deadline::after(kAbortBudget), {.leave_percent = 0, .terminate_percent = 0});
+}
+
+Tree::~Tree() {
+  (void)stop(Deadline::after(kAbortBudget), /*kill=*/true);
+}
+
+Result<lane::ControlAnswer> Tree::control_chip(std::size_t index, const lane::ControlCall& call, Deadline deadline) {
+  return chip(index).control->call(call, deadline);
+}
+
+std::vector<Result<lane::ControlAnswer>> Tree::broadcast(ChildKind kind, const lane::ControlCall& call,
+                                                         Deadline deadline) {
+  std::vector<Result<lane::ControlAnswer>> answers;
+  for (Child& child : children_) {
+    if (child.kind == kind) {
+      answers.push_back(child.control->call(call, deadline));
+    }
+  }
+  return answers;
+}
+
+std::vector<Worker::ChildStatistics> Tree::statistics() const {
+  std::vector<Worker::ChildStatistics> all;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const Child& child = children_[i];
+    const lane::LaneStatistics lane = child.lane->statistics();
+    all.push_back({.name = child.name,
+                   .pid = child.process.pid(),
+                   .alive = child.process.running(),
+                   .tasks = lane.tasks,
+                   .busy_ns = static_cast<std::uint64_t>(lane.busy_ns),
+                   .user_cpu_ns = user_cpu_word(memory_->mailbox(i).statistics).load(std::memory_order_relaxed),
+                   .cpu_ns = process_cpu_ns(child.process.pid())});
+  }
+  return all;
+}
+
+void Tree::kill_busy() {
+  for (Child& child : children_) {
+    const std::uint32_t unanswered = driver_->with_engine([&](engine::Engine&) { return child.lane->unanswered(); });
+    if (unanswered != 0) {
+      (void)child.process.send_signal(SIGKILL);
+    }
+  }
+}
+
+Status Tree::stop(Deadline deadline, bool kill) {
+  if (driver_running_) {
+    driver_->stop();
+    driver_running_ = false;
+  }
+  for (Child& child : children_) {
+    if (std::exchange(child.watched, false)) {
+      watch_->remove_child(child.token);
+    }
+    if (child.lane) {
+      child.lane->request_shutdown();
+    }
+  }
+  std::vector<process::Child> processes;
+  for (const Child& child : children_) {
+    if (child.process.running()) {
+      processes.push_back(child.process);
+    }
+  }
+  const process::ReapOptions options =
+      kill ? process::ReapOptions{.leave_percent = 20, .terminate_percent = 10} : process::ReapOptions{};
+  return process::reap(processes, deadline, options).status();
+}
+
+}  // namespace simpler::worker
