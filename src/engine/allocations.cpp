@@ -56,7 +56,6 @@ Result<Allocation> Engine::alloc(const RunRef& run, uint64_t bytes) {
   ++held_spans_[region];
   ++live_allocations_;
   ++active.live_allocations;
-  active.submitted = true;
   return Allocation{*buffer, descriptor, heap_->data(*span)};
 }
 

@@ -57,7 +57,7 @@ void Engine::finish(uint32_t index, Slot& slot, bool success) {
   const bool was_pushed = slot.state == TaskState::kRunning && slot.lane < kGroupLane && lanes_[slot.lane].early;
   const uint32_t bit = was_pushed ? 1U << slot.position : 0;
   slot.state = success ? TaskState::kCompleted : TaskState::kFailed;
-  ++slot.generation;  // even: whoever still names the task has nothing to wait for
+  slots_.end(slot);
   success ? ++counters_.completed : ++counters_.failed;
   const uint32_t inline_count = std::min(slot.successor_count, Slot::kInlineSuccessors);
   for (uint32_t i = 0; i < inline_count; ++i) release_successor(slot.successors[i], slot, bit, success);
@@ -104,7 +104,7 @@ void Engine::release_retained(uint32_t index) {
     for (uint32_t i = 0; i < slots_.chunk(chunk).count; ++i) {
       const uint32_t producer = slots_.chunk(chunk).ids[i];
       Slot& kept = slots_[producer];
-      if (--slots_.details(producer).retained_by == 0 && (kept.generation & 1) == 0) consume(producer, kept);
+      if (--slots_.details(producer).retained_by == 0 && slots_.is_terminal(producer)) consume(producer, kept);
     }
     slots_.free_chunk(chunk);
     chunk = next;

@@ -13,6 +13,7 @@ Engine::Engine(const EngineOptions& options, memory::SharedTables& tables, memor
       tables_(tables),
       arena_(arena),
       heap_(heap),
+      blocks_(arena.at(arena.slot_block(0))),
       slots_(options.window),
       map_(tables, {&slots_, [](const void* slots, graph::TaskRef task) {
                       return static_cast<const SlotTable*>(slots)->unfinished(task);
@@ -51,9 +52,9 @@ Result<LaneId> Engine::add_lane(lane::Lane& lane) {
       subs_.push_back(place);
     } else {
       if (lane_of_worker_.size() <= info.worker_id) lane_of_worker_.resize(info.worker_id + 1, kNoSlot);
-      lane_of_worker_[info.worker_id] = place;
     }
   }
+  if (info.type == WorkerType::kNextLevel) lane_of_worker_[info.worker_id] = place;
   lanes_[place] = LaneState{};
   lanes_[place].lane = &lane;
   lanes_[place].info = info;
@@ -71,6 +72,7 @@ void Engine::lane_lost(LaneId id, Status why) {
   if (state.lost) return;
   state.lost = true;
   state.why = why;
+  if (state.info.type == WorkerType::kNextLevel) lane_of_worker_[state.info.worker_id] = kNoSlot;
   if (state.info.type == WorkerType::kSub) --healthy_subs_;
   state.lane->lose(std::move(why));
   while (state.unanswered != 0) {
@@ -103,7 +105,8 @@ TaskState Engine::state_of(const TaskId& task) const {
   if (task.slot >= slots_.window()) return TaskState::kConsumed;
   const Slot& slot = slots_[task.slot];
   if (slot.generation == task.generation) return slot.state;
-  return slot.generation == task.generation + 1 && slot.state != TaskState::kFree ? slot.state : TaskState::kConsumed;
+  return slots_.has_ended(task.slot, task.generation) && slot.state != TaskState::kFree ? slot.state
+                                                                                        : TaskState::kConsumed;
 }
 
 Status Engine::check_consistency() const {

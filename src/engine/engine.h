@@ -37,6 +37,9 @@ struct EngineOptions {
   Nanos stall_warning = 5 * kSecond;  // a group that waits for its lanes while others have work
 };
 
+// A tensor-map entry together with what a task does to it.
+using EntryWord = uint64_t;
+
 // What the engine tells its driver after a call; the driver empties it outside of the lock.
 struct EngineNews {
   struct Finished {
@@ -153,20 +156,26 @@ class Engine {
   };
   // submit.cpp
   Status check_run(const RunRef& run) const;
-  Status check_member(const TaskRequest& request, const MemberArgs& member, uint16_t* lane) const;
+  Status check_member(const TaskRequest& request, const MemberArgs& member, uint32_t* lane) const;
   Status check_dependencies(const RunRef& run, const TaskRequest& request) const;
-  Status check_tensors(const MemberArgs& member, graph::Entry** entries, uint32_t* traits);
+  Status check_tensor(const MemberArgs& member, size_t at, uint32_t mark, EntryWord* entry, uint32_t* traits);
+  Status check_tensors(const MemberArgs& member, EntryWord* entries, uint32_t* traits);
   Status check_overlaps(const MemberArgs& member) const;
   Status overlap_error(const MemberArgs& member, size_t at) const;
   Status submit_group(const RunRef& run, ActiveRun& active, const TaskRequest& request, TaskId* task);
   Status check_group(const RunRef& run, const TaskRequest& request, uint32_t* traits);
   Slot& open_slot(ActiveRun& active, const TaskRequest& request, uint32_t* index);
+  void set_timeout(uint32_t index, Slot& slot, Nanos timeout);
   void publish(ActiveRun& active, uint32_t index, Slot& slot);
   void add_explicit(const TaskRequest& request, uint32_t index, Slot& slot, graph::TaskRef self);
   void retain(uint32_t producer, uint32_t index, Slot& slot);
   void add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self);
-  void link_tensors(const MemberArgs& member, graph::Entry* const* entries, uint32_t index, Slot& slot,
+  void count_running(const Slot& from, Slot& slot);
+  template <graph::Inference kInference, bool kCommon>
+  void link_with(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self);
+  void link_tensors(const EntryWord* entries, size_t count, uint32_t traits, uint32_t index, Slot& slot,
                     graph::TaskRef self);
+  void link_unusual(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self);
   void spill_successor(uint32_t producer, uint32_t consumer);
   void pin_tensors(std::span<const wire::TensorRef> tensors);
   void note_named_buffers(ActiveRun& active);
@@ -249,6 +258,7 @@ class Engine {
   memory::SharedTables& tables_;
   memory::ArgsArena& arena_;
   memory::Heap* heap_;
+  std::byte* blocks_;  // the slots' own argument blocks
   mutable SlotTable slots_;
   graph::TensorMap map_;
   graph::ScopeStack scopes_;
@@ -285,7 +295,7 @@ class Engine {
   uint32_t live_allocations_ = 0;
   std::array<uint32_t, memory::kHeapRegions> held_spans_{};
   std::vector<uint32_t> allocation_of_buffer_;
-  std::vector<graph::Entry*> entries_;  // scratch of one submit
+  std::vector<EntryWord> entries_;      // scratch of one submit
   std::vector<uint16_t> member_lanes_;  // scratch of one group submit
   size_t named_seen_ = 0;
 

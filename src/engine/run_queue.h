@@ -50,14 +50,14 @@ struct LaneQueue {
 
 struct ActiveRun {
   RunRecord* record = nullptr;
+  uint64_t id = 0;
+  uint8_t place = 0;        // in the table of active runs
   uint32_t live_tasks = 0;  // not consumed
   uint32_t live_allocations = 0;
   bool closed = false;
   bool executing = false;
   bool cancelled = false;
-  bool failed = false;     // has an error: submits return it
-  bool submitted = false;  // at least one task or allocation
-  bool scopes_open = false;
+  bool failed = false;  // has an error: submits return it
   Nanos timeout = 0;
   Nanos deadline = 0;  // set by the first tick; 0: none
   std::vector<LaneQueue> lanes;

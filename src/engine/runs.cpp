@@ -44,7 +44,9 @@ Result<RunRef> Engine::begin_run(const RunOptions& options) {
   record->done.store(false, std::memory_order_relaxed);
   active.record = record;
   active.live_tasks = active.live_allocations = 0;
-  active.closed = active.executing = active.cancelled = active.failed = active.submitted = false;
+  active.closed = active.executing = active.cancelled = active.failed = false;
+  active.id = record->id;
+  active.place = record->active;
   active.timeout = options.timeout;
   active.deadline = 0;
   if (options.timeout > 0) ++timed_runs_;

@@ -18,11 +18,11 @@ T* map_lines(uint32_t count) {
 
 }  // namespace
 
-SlotTable::SlotTable(uint32_t window)
-    : window_(window), bits_(static_cast<uint32_t>(std::countr_zero(window))), slots_(nullptr), details_(nullptr) {
+SlotTable::SlotTable(uint32_t window) : window_(window), slots_(nullptr), details_(nullptr) {
   SIMPLER_CHECK(std::has_single_bit(window) && window >= 64 && window <= (1U << 20), window);
   slots_ = map_lines<Slot>(window);
   details_ = map_lines<SlotDetails>(window);
+  for (uint32_t i = 0; i < window; ++i) slots_[i].generation = i;
   free_.assign(window / 64, ~uint64_t{0});
   const uint32_t words = window / 64;
   free_summary_.assign((words + 63) / 64, ~uint64_t{0});

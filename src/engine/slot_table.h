@@ -1,8 +1,10 @@
 // The tasks that are not consumed yet: one hot 64-byte line each, one cold line for what most tasks never touch.
 //
-// A slot's generation is odd while its task is unfinished, so a reference (generation and index in one 32-bit word)
-// tells by one compare whether there is still something to wait for. The lowest free slot is used first: a small
-// working set stays in cache, and a steady load touches no new page. Owned by the engine; single-threaded.
+// A slot's generation lies above its index in one 32-bit word and is odd while the task is unfinished, so that a copy
+// of the word tells by one compare whether there is still something to wait for. It comes round after 2^32 / window / 2
+// uses of one slot; a name kept that long could cause a needless wait for an earlier task, never a missing one. The
+// lowest free slot is used first: a small working set stays in cache, and a steady load touches no new page. Owned by
+// the engine; single-threaded.
 #pragma once
 
 #include <array>
@@ -35,7 +37,7 @@ enum SlotFlags : uint8_t {
 struct alignas(64) Slot {
   static constexpr uint32_t kInlineSuccessors = 6;
 
-  uint32_t generation;  // odd: unfinished
+  uint32_t generation;  // generation and index
   uint32_t pending;     // unfinished producers
   uint32_t mark;        // the last consumer that took an edge from here: filters duplicates
   uint32_t successor_count;
@@ -102,7 +104,7 @@ class SlotTable {
     free_[word] &= free_[word] - 1;
     if (free_[word] == 0) free_summary_[summary] &= free_summary_[summary] - 1;
     ++live_;
-    ++slots_[index].generation;
+    slots_[index].generation += window_;
     return index;
   }
   void put_back(uint32_t index) {
@@ -112,13 +114,15 @@ class SlotTable {
   }
 
   // The 32-bit name under which the tensor map knows an unfinished task.
-  graph::TaskRef ref(uint32_t index) const { return (slots_[index].generation << bits_) | index; }
+  graph::TaskRef ref(uint32_t index) const { return slots_[index].generation; }
   uint32_t index_of(graph::TaskRef ref) const { return ref & (window_ - 1); }
-  bool unfinished(graph::TaskRef ref) const {
-    const uint32_t index =
-        index_of(ref);  // a reference is only ever taken of an unfinished task: its generation is odd
-    return ((slots_[index].generation << bits_) | index) == ref;
-  }
+  // A name is only ever taken of an unfinished task.
+  bool unfinished(graph::TaskRef ref) const { return slots_[index_of(ref)].generation == ref; }
+  bool is_terminal(uint32_t index) const { return (slots_[index].generation & window_) == 0; }
+  // The generation becomes even: whoever still names the task has nothing to wait for.
+  void end(Slot& slot) const { slot.generation += window_; }
+  // True when `name` was this slot's unfinished name and the task has ended since, whether or not it is consumed.
+  bool has_ended(uint32_t index, graph::TaskRef name) const { return slots_[index].generation == name + window_; }
 
   uint32_t take_chunk();
   void free_chunk(uint32_t chunk) {
@@ -131,7 +135,6 @@ class SlotTable {
 
  private:
   uint32_t window_;
-  uint32_t bits_;
   uint32_t live_ = 0;
   Slot* slots_;
   SlotDetails* details_;

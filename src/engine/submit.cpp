@@ -1,5 +1,6 @@
 // Submit: every check, then the slot, its arguments and its edges. A refused submit leaves no trace.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -16,21 +17,27 @@ enum Traits : uint32_t {
   kHasMixed = graph::EntryFlags::kEntryMixed,  // several views of one buffer may overlap: compare them in pairs
   kHasPinned = graph::EntryFlags::kEntryPinned,
   kHasNoDep = 4,
+  kHasNothing = 8,  // a tensor without an entry
 };
+
+// An entry and what its argument does to it, in one word: entries lie on 64-byte lines.
+graph::Entry* entry_of(EntryWord word) {
+  return reinterpret_cast<graph::Entry*>(word & ~uint64_t{63});
+}
+EntryWord word_of(graph::Entry* entry, uint32_t rule) {
+  return reinterpret_cast<EntryWord>(entry) | (rule & (graph::kWrites | graph::kWaitsForWriter));
+}
 
 uint64_t block_bytes(const MemberArgs& member) {
   return member.tensors.size() * sizeof(wire::TensorRef) + member.scalars.size() * sizeof(uint64_t);
 }
 
 void write_block(std::byte* block, const MemberArgs& member) {
-  auto* out = reinterpret_cast<wire::TensorRef*>(block);
-  for (const wire::TensorRef& tensor : member.tensors) *out++ = tensor;
-  auto* scalars = reinterpret_cast<uint64_t*>(out);
-  for (const uint64_t scalar : member.scalars) *scalars++ = scalar;
-}
-
-bool fits_inline(const MemberArgs& member) {
-  return member.tensors.size() == 1 && member.scalars.empty();
+  const size_t bytes = member.tensors.size_bytes();
+  std::memcpy(block, member.tensors.data(), bytes);
+  auto* scalars = reinterpret_cast<uint64_t*>(block + bytes);
+  const size_t count = member.scalars.size();
+  for (size_t i = 0; i < count; ++i) scalars[i] = member.scalars[i];
 }
 
 Status member_prefix(Status status, const TaskRequest& request, size_t member) {
@@ -48,7 +55,7 @@ Status Engine::check_run(const RunRef& run) const {
   return Status::ok();
 }
 
-Status Engine::check_member(const TaskRequest& request, const MemberArgs& member, uint16_t* lane) const {
+Status Engine::check_member(const TaskRequest& request, const MemberArgs& member, uint32_t* lane) const {
   if (member.tags.size() != member.tensors.size()) {
     return invalid_argument(std::to_string(member.tensors.size()) + " tensors with " +
                             std::to_string(member.tags.size()) + " tags");
@@ -68,9 +75,13 @@ Status Engine::check_member(const TaskRequest& request, const MemberArgs& member
                             std::to_string(healthy_subs_) + " SUB children");
   }
   const uint32_t at = member.worker < lane_of_worker_.size() ? lane_of_worker_[member.worker] : kNoSlot;
-  if (at == kNoSlot) return invalid_argument("no child with worker id " + std::to_string(member.worker));
-  if (lanes_[at].lost) return lanes_[at].why;
-  *lane = static_cast<uint16_t>(at);
+  if (at == kNoSlot) {
+    for (const LaneState& state : lanes_) {
+      if (state.lost && state.info.type == request.type && state.info.worker_id == member.worker) return state.why;
+    }
+    return invalid_argument("no child with worker id " + std::to_string(member.worker));
+  }
+  *lane = at;
   return Status::ok();
 }
 
@@ -85,38 +96,57 @@ Status Engine::check_dependencies(const RunRef& run, const TaskRequest& request)
   return Status::ok();
 }
 
-inline Status Engine::check_tensors(const MemberArgs& member, graph::Entry** entries, uint32_t* traits) {
-  const uint32_t mark = (++member_mark_) << 1;
-  const size_t count = member.tensors.size();
-  for (size_t i = 0; i < count; ++i) {
-    const TensorArgType tag = member.tags[i];
-    if (static_cast<uint8_t>(tag) >= static_cast<uint8_t>(TensorArgType::kNoDep)) [[unlikely]] {
-      if (!is_known(tag)) return invalid_argument("tensor " + std::to_string(i) + " has an unknown tag");
-      SIMPLER_RETURN_IF_ERROR(map_.check(member.tensors[i]));
-      *traits |= kHasNoDep;
-      entries[i] = nullptr;
-      continue;
-    }
-    Status why;
-    graph::Entry* entry = map_.find(member.tensors[i], &why);
-    entries[i] = entry;
-    if (entry == nullptr) [[unlikely]] {
-      if (!why.is_ok()) return std::move(why).context("tensor " + std::to_string(i));
-      continue;
-    }
-    const graph::TagRule& rule = graph::rule_of(tag);
-    if ((rule.needs & ~entry->access) != 0) [[unlikely]] {
-      return invalid_argument("tensor " + std::to_string(i) + " is tagged " + std::string(simpler::name_of(tag)) +
-                              " but its buffer does not grant that access");
-    }
-    const uint32_t writes = rule.writes ? 1 : 0;
-    if (((entry->mark ^ mark) & ~1U) == 0) [[unlikely]] {
-      if (((entry->mark | writes) & 1) != 0) return overlap_error(member, i);
-      continue;
-    }
-    entry->mark = mark | writes;
-    *traits |= entry->flags;
+// One tensor that is not in the common case: a new view, no view at all, or a mistake.
+Status Engine::check_tensor(const MemberArgs& member, size_t at, uint32_t mark, EntryWord* entry, uint32_t* traits) {
+  const TensorArgType tag = member.tags[at];
+  *entry = 0;
+  if (static_cast<uint8_t>(tag) >= static_cast<uint8_t>(TensorArgType::kNoDep)) {
+    if (!is_known(tag)) return invalid_argument("tensor " + std::to_string(at) + " has an unknown tag");
+    *traits |= kHasNoDep | kHasNothing;
+    return map_.check(member.tensors[at]);
   }
+  Status why;
+  graph::Entry* const found = map_.find(member.tensors[at], &why);
+  if (found == nullptr) {
+    *traits |= kHasNothing;
+    return why.is_ok() ? Status::ok() : std::move(why).context("tensor " + std::to_string(at));
+  }
+  const uint32_t rule = graph::kTagRules[static_cast<uint8_t>(tag)];
+  if ((rule & found->denies) != 0) {
+    return invalid_argument("tensor " + std::to_string(at) + " is tagged " + std::string(simpler::name_of(tag)) +
+                            " but its buffer does not grant that access");
+  }
+  const uint32_t writes = rule & graph::kWrites;
+  if ((found->mark ^ mark) < 2 && ((found->mark | writes) & 1) != 0) return overlap_error(member, at);
+  found->mark = mark | writes;
+  *traits |= found->flags;
+  *entry = word_of(found, rule);
+  return Status::ok();
+}
+
+inline Status Engine::check_tensors(const MemberArgs& member, EntryWord* entries, uint32_t* traits) {
+  member_mark_ += 2;
+  const uint32_t mark = member_mark_;
+  const auto prober = map_.prober();
+  const wire::TensorRef* const tensors = member.tensors.data();
+  const TensorArgType* const tags = member.tags.data();
+  const size_t count = member.tensors.size();
+  uint32_t all = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto tag = static_cast<uint32_t>(tags[i]);
+    graph::Entry* const entry = prober.known(tensors[i]);
+    if (entry != nullptr && tag < 4) [[likely]] {
+      const uint32_t rule = graph::kTagRules[tag];
+      if ((rule & entry->denies) == 0 && (entry->mark ^ mark) >= 2) [[likely]] {
+        entry->mark = mark | (rule & graph::kWrites);
+        all |= entry->flags;
+        entries[i] = word_of(entry, rule);
+        continue;
+      }
+    }
+    SIMPLER_RETURN_IF_ERROR(check_tensor(member, i, mark, &entries[i], &all));
+  }
+  *traits = all;
   return Status::ok();
 }
 
@@ -155,7 +185,7 @@ void Engine::spill_successor(uint32_t producer, uint32_t consumer) {
 inline void Engine::add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self) {
   const uint32_t from_index = slots_.index_of(producer);
   Slot& from = slots_[from_index];
-  if (!slots_.unfinished(producer) || from.mark == self) return;  // a task carries its own mark: no self-edge
+  if (from.mark == self || from.generation != producer) return;  // a task carries its own mark: no self-edge
   from.mark = self;
   ++slot.pending;
   const uint32_t count = from.successor_count++;
@@ -164,25 +194,46 @@ inline void Engine::add_edge(graph::TaskRef producer, uint32_t index, Slot& slot
   } else {
     spill_successor(from_index, index);
   }
-  if (from.state == TaskState::kRunning && from.lane == slot.lane && slot.lane < kGroupLane && lanes_[slot.lane].early)
-      [[unlikely]] {
-    ++slot.on_lane;
-    slot.after_mask |= 1U << from.position;
+  if (from.state == TaskState::kRunning) [[unlikely]]
+    count_running(from, slot);
+}
+
+// The producer is pushed already: perhaps on the lane that this task will go to.
+void Engine::count_running(const Slot& from, Slot& slot) {
+  if (from.lane != slot.lane || slot.lane >= kGroupLane || !lanes_[slot.lane].early) return;
+  ++slot.on_lane;
+  slot.after_mask |= 1U << from.position;
+}
+
+template <graph::Inference kInference, bool kCommon>
+inline void Engine::link_with(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self) {
+  const auto edge = [&](graph::TaskRef producer) { add_edge(producer, index, slot, self); };
+  for (size_t i = 0; i < count; ++i) {
+    const EntryWord word = entries[i];
+    if (!kCommon && word == 0) continue;
+    graph::Entry& entry = *entry_of(word);
+    if ((word & graph::kWrites) == 0) {
+      map_.read<kInference, !kCommon>(entry, self, edge);
+    } else {
+      map_.write<kInference, !kCommon>(entry, self, (word & graph::kWaitsForWriter) != 0, edge);
+    }
   }
 }
 
-inline void Engine::link_tensors(const MemberArgs& member, graph::Entry* const* entries, uint32_t index, Slot& slot,
+inline void Engine::link_tensors(const EntryWord* entries, size_t count, uint32_t traits, uint32_t index, Slot& slot,
                                  graph::TaskRef self) {
-  const auto edge = [&](graph::TaskRef producer) { add_edge(producer, index, slot, self); };
-  const size_t count = member.tensors.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (entries[i] == nullptr) continue;
-    const graph::TagRule& rule = graph::rule_of(member.tags[i]);
-    if (rule.writes) {
-      map_.write(*entries[i], self, options_.inference, rule.waits_for_writer, edge);
-    } else {
-      map_.read(*entries[i], self, options_.inference, edge);
-    }
+  if (options_.inference == graph::Inference::kFull && (traits & (kHasMixed | kHasNothing)) == 0) [[likely]] {
+    link_with<graph::Inference::kFull, true>(entries, count, index, slot, self);
+  } else {
+    link_unusual(entries, count, index, slot, self);
+  }
+}
+
+void Engine::link_unusual(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self) {
+  if (options_.inference == graph::Inference::kFull) {
+    link_with<graph::Inference::kFull, false>(entries, count, index, slot, self);
+  } else {
+    link_with<graph::Inference::kWritersOnly, false>(entries, count, index, slot, self);
   }
 }
 
@@ -214,7 +265,8 @@ void Engine::add_explicit(const TaskRequest& request, uint32_t index, Slot& slot
     const Slot& from = slots_[producer];
     if (producer == index) continue;
     const bool unfinished = from.generation == dependency.producer.generation;
-    const bool terminal = from.generation == dependency.producer.generation + 1 && from.state == TaskState::kCompleted;
+    const bool terminal =
+        slots_.has_ended(producer, dependency.producer.generation) && from.state == TaskState::kCompleted;
     if (dependency.retain && (unfinished || terminal)) retain(producer, index, slot);
     if (unfinished) add_edge(slots_.ref(producer), index, slot, self);
   }
@@ -233,28 +285,30 @@ inline Slot& Engine::open_slot(ActiveRun& active, const TaskRequest& request, ui
   *index = slots_.take();
   Slot& slot = slots_[*index];
   slot.pending = 0;
+  slot.mark = slot.generation;
   slot.successor_count = 0;
   slot.spill = kNoChunk;
   slot.after_mask = 0;
   slot.callable = request.callable;
   slot.config = request.config;
-  slot.run = active.record->active;
+  slot.run = active.place;
   slot.state = TaskState::kBuilding;
   slot.on_lane = 0;
   slot.flags = 0;
   slot.position = 0;
   slot.timed = false;
-  slot.mark = slots_.ref(*index);
-  if (request.timeout > 0) {
-    slot.timed = true;
-    slots_.details(*index).timeout_ms = static_cast<uint32_t>(
-        std::min<Nanos>((request.timeout + kMillisecond - 1) / kMillisecond, std::numeric_limits<uint32_t>::max()));
-    ++timed_tasks_;
-  }
+  if (request.timeout > 0) [[unlikely]]
+    set_timeout(*index, slot, request.timeout);
   ++active.live_tasks;
-  active.submitted = true;
   ++counters_.submitted;
   return slot;
+}
+
+void Engine::set_timeout(uint32_t index, Slot& slot, Nanos timeout) {
+  slot.timed = true;
+  slots_.details(index).timeout_ms = static_cast<uint32_t>(
+      std::min<Nanos>((timeout + kMillisecond - 1) / kMillisecond, std::numeric_limits<uint32_t>::max()));
+  ++timed_tasks_;
 }
 
 inline void Engine::publish(ActiveRun& active, uint32_t index, Slot& slot) {
@@ -273,50 +327,57 @@ inline void Engine::publish(ActiveRun& active, uint32_t index, Slot& slot) {
 
 Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* task) {
   ActiveRun* const active = building_;
-  if (active == nullptr || active->record != run.record || run.record->id != run.id || active->failed) [[unlikely]] {
+  if (active == nullptr || active->record != run.record || active->id != run.id || active->failed) [[unlikely]] {
     return check_run(run);
   }
   if (request.members.size() != 1) [[unlikely]]
     return submit_group(run, *active, request, task);
   const MemberArgs& member = request.members[0];
-  uint16_t lane = 0;
-  SIMPLER_RETURN_IF_ERROR(check_member(request, member, &lane));
-  if (!request.dependencies.empty()) SIMPLER_RETURN_IF_ERROR(check_dependencies(run, request));
-  const auto count = static_cast<uint32_t>(member.tensors.size());
-  map_.make_room(count);
-  if (entries_.size() < count) entries_.resize(count);
-  graph::Entry** const entries = entries_.data();
+  const size_t count = member.tensors.size();
+  const uint64_t bytes = block_bytes(member);
+  uint32_t lane = kNoSlot;
+  if (request.type == WorkerType::kNextLevel && member.worker < lane_of_worker_.size()) {
+    lane = lane_of_worker_[member.worker];
+  }
+  if (lane == kNoSlot || count != member.tags.size() || bytes > memory::kSlotBlockBytes) [[unlikely]] {
+    SIMPLER_RETURN_IF_ERROR(check_member(request, member, &lane));
+    if (entries_.size() < count) entries_.resize(count);
+  }
+  if (!request.dependencies.empty()) [[unlikely]]
+    SIMPLER_RETURN_IF_ERROR(check_dependencies(run, request));
+  map_.make_room(static_cast<uint32_t>(count));
+  EntryWord* const entries = entries_.data();
   uint32_t traits = 0;
   SIMPLER_RETURN_IF_ERROR(check_tensors(member, entries, &traits));
   if ((traits & (kHasMixed | kHasNoDep)) != 0) [[unlikely]]
     SIMPLER_RETURN_IF_ERROR(check_overlaps(member));
-
   if (slots_.full()) [[unlikely]]
     return would_block("all slots of the window are taken");
-  const uint64_t bytes = block_bytes(member);
-  const bool is_inline = fits_inline(member);
   uint32_t large = 0;
   if (bytes > memory::kSlotBlockBytes) [[unlikely]] {
     large = arena_.alloc(static_cast<uint32_t>(bytes));
     if (large == 0) return arena_.why_exhausted();
   }
+
+  // Nothing can fail from here on.
   uint32_t index = 0;
   Slot& slot = open_slot(*active, request, &index);
-  slot.lane = lane;
+  slot.lane = static_cast<uint16_t>(lane);
   slot.tensors = static_cast<uint16_t>(count);
   slot.scalars = static_cast<uint16_t>(member.scalars.size());
-  if (is_inline) {
+  const graph::TaskRef self = slot.generation;
+  *task = {run.id, index, self};
+  if (bytes == sizeof(wire::TensorRef) && count == 1) {
     slot.flags = kSlotInline;
     slots_.details(index).tensor = member.tensors[0];
-  } else if (large != 0) [[unlikely]] {
+  } else if (large == 0) [[likely]] {
+    write_block(blocks_ + uint64_t{index} * memory::kSlotBlockBytes, member);
+  } else {
     slot.flags = kSlotLarge;
     slots_.details(index).args = large;
     write_block(arena_.at(large), member);
-  } else if (bytes != 0) {
-    write_block(arena_.at(arena_.slot_block(index)), member);
   }
-  const graph::TaskRef self = slot.mark;
-  link_tensors(member, entries, index, slot, self);
+  link_tensors(entries, count, traits, index, slot, self);
   if (!request.dependencies.empty()) [[unlikely]]
     add_explicit(request, index, slot, self);
   if ((traits & (kHasPinned | kHasNoDep)) != 0) [[unlikely]] {
@@ -324,7 +385,6 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
     pin_tensors(member.tensors);
   }
   counters_.edges += slot.pending;
-  *task = {run.id, index, slot.generation};
   publish(*active, index, slot);
   return Status::ok();
 }
@@ -335,7 +395,9 @@ Status Engine::check_group(const RunRef& run, const TaskRequest& request, uint32
   member_lanes_.assign(members, 0);
   size_t tensors = 0;
   for (size_t i = 0; i < members; ++i) {
-    SIMPLER_RETURN_IF_ERROR(member_prefix(check_member(request, request.members[i], &member_lanes_[i]), request, i));
+    uint32_t lane = 0;
+    SIMPLER_RETURN_IF_ERROR(member_prefix(check_member(request, request.members[i], &lane), request, i));
+    member_lanes_[i] = static_cast<uint16_t>(lane);
     tensors += request.members[i].tensors.size();
     for (size_t k = 0; k < i && request.type == WorkerType::kNextLevel; ++k) {
       if (member_lanes_[k] == member_lanes_[i]) {
@@ -397,7 +459,7 @@ Status Engine::submit_group(const RunRef& run, ActiveRun& active, const TaskRequ
   slots_.details(index).group = group_index;
   size_t first = 0;
   for (const MemberArgs& member : request.members) {
-    link_tensors(member, entries_.data() + first, index, slot, slots_.ref(index));
+    link_unusual(entries_.data() + first, member.tensors.size(), index, slot, slots_.ref(index));
     first += member.tensors.size();
   }
   add_explicit(request, index, slot, slots_.ref(index));

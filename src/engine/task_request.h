@@ -45,12 +45,12 @@ struct MemberArgs {
 };
 
 struct TaskRequest {
-  WorkerType type = WorkerType::kNextLevel;
-  uint16_t callable = 0;
-  uint16_t config = wire::kDefaultConfig;
   std::span<const MemberArgs> members;
   std::span<const Dependency> dependencies;
   Nanos timeout = 0;  // from the moment the child works on it; 0: none
+  uint16_t callable = 0;
+  WorkerType type = WorkerType::kNextLevel;  // between two numbers, so that they are not loaded as one
+  uint16_t config = wire::kDefaultConfig;
 };
 
 // Memory of a run, named like any buffer.

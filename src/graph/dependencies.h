@@ -17,25 +17,20 @@ namespace simpler::graph {
 
 enum class Inference : uint8_t { kFull, kWritersOnly };
 
-// What an argument needs of its buffer and does to it; the access bits are those of EntryAccess.
-enum EntryAccess : uint8_t { kReadable = 1, kWritable = 2 };
-
-struct TagRule {
-  uint8_t needs;  // access bits
-  bool waits_for_writer;
-  bool writes;
+// A tag's rule as bits, so that the hot path tests them in a register.
+enum RuleBits : uint8_t {
+  kWrites = 1,          // becomes the writer
+  kWaitsForWriter = 2,  // also under the weaker rules
+  kNeedsRead = 4,       // access that the buffer must grant
+  kNeedsWrite = 8,
 };
 
-inline constexpr TagRule kTagRules[5] = {
-    {kReadable, true, false},             // INPUT
-    {0, false, true},                     // OUTPUT
-    {kReadable | kWritable, true, true},  // INOUT
-    {kWritable, false, true},             // OUTPUT_EXISTING
-    {0, false, false},                    // NO_DEP
+inline constexpr uint8_t kTagRules[5] = {
+    kWaitsForWriter | kNeedsRead,                          // INPUT
+    kWrites,                                               // OUTPUT
+    kWrites | kWaitsForWriter | kNeedsRead | kNeedsWrite,  // INOUT
+    kWrites | kNeedsWrite,                                 // OUTPUT_EXISTING
+    0,                                                     // NO_DEP
 };
-
-constexpr const TagRule& rule_of(TensorArgType tag) {
-  return kTagRules[static_cast<uint8_t>(tag)];
-}
 
 }  // namespace simpler::graph

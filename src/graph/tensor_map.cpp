@@ -1,6 +1,7 @@
 #include "graph/tensor_map.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <sys/mman.h>
@@ -32,6 +33,7 @@ TensorMap::TensorMap(const memory::SharedTables& tables, LiveProbe live, uint32_
   while (size < initial_entries) size *= 2;
   entries_ = map_zeroed<Entry>(size);
   mask_ = size - 1;
+  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(size));
   limit_ = size / 2;
   begin_epoch();
 }
@@ -49,6 +51,7 @@ void TensorMap::begin_epoch() {
     if (spare_ != nullptr) std::memset(static_cast<void*>(spare_), 0, (mask_ + 1) * sizeof(Entry));
     epoch_ = 1;
   }
+  epoch_word_ = uint64_t{epoch_} << 32;
   used_ = 0;
   families_used_ = 0;
   free_family_ = kNone;
@@ -92,8 +95,9 @@ void TensorMap::open_buffer(uint32_t index, uint32_t generation, uint8_t flags) 
   views.epoch = epoch_;
   views.generation = generation;
   views.flags = flags;
+  views.bytes = tables_.buffer(index).descriptor.nbytes;
   const AccessMode mode = tables_.buffer(index).descriptor.access;
-  views.access = static_cast<uint8_t>((can_read(mode) ? kReadable : 0) | (can_write(mode) ? kWritable : 0));
+  views.denies = static_cast<uint8_t>((can_read(mode) ? 0 : kNeedsRead) | (can_write(mode) ? 0 : kNeedsWrite));
   if ((flags & kEntryPinned) == 0) named_.push_back({index, generation});
 }
 
@@ -101,23 +105,52 @@ void TensorMap::pin_buffer(uint32_t index, uint32_t generation) {
   open_buffer(index, generation, kEntryPinned);
 }
 
-Entry* TensorMap::create(const wire::TensorRef& ref, uint64_t at, Status* why) {
-  if (Status status = check(ref); !status.is_ok()) {
-    *why = std::move(status);
-    return nullptr;
+Entry* TensorMap::find(const wire::TensorRef& ref, Status* why) {
+  const uint64_t buffer = word_of(ref.buffer, ref.generation);
+  const uint64_t layout = word_of(ref.layout, ref.flags);
+  const uint64_t layout_epoch = layout + epoch_word_;
+  uint64_t at = place_of(buffer, layout, ref.byte_offset);
+  while (true) {
+    Entry& entry = entries_[at];
+    if (entry.layout_epoch == layout_epoch && entry.offset == ref.byte_offset && entry.buffer == buffer) return &entry;
+    if (static_cast<uint32_t>(entry.layout_epoch >> 32) != epoch_) return create(ref, at, why);
+    at = (at + 1) & mask_;
   }
-  if (layouts_[ref.layout].extent_bytes == 0) return nullptr;
-  BufferViews& views = views_[ref.buffer];
-  if (views.epoch != epoch_ || views.generation != ref.generation) open_buffer(ref.buffer, ref.generation, 0);
+}
+
+// A new slice of a buffer that so far has such slices only: nothing else needs to be looked at.
+inline bool TensorMap::on_known_slice(const BufferViews& views, const wire::TensorRef& ref) const {
+  if (views.epoch != epoch_ || views.generation != ref.generation) return false;
+  if (views.slice_layout != ref.layout || ref.flags != wire::kTensorRefPlain || views.mixed) return false;
+  if (ref.byte_offset > views.bytes || views.slice_extent > views.bytes - ref.byte_offset) return false;
+  const uint64_t phase =
+      views.slice_mask != 0 ? ref.byte_offset & views.slice_mask : ref.byte_offset % views.slice_extent;
+  return phase == views.slice_phase;
+}
+
+Entry* TensorMap::create(const wire::TensorRef& ref, uint64_t at, Status* why) {
+  BufferViews& views = views_[ref.buffer < wire::kMaxBuffers ? ref.buffer : 0];
+  uint8_t family = 0;
+  if (!on_known_slice(views, ref)) [[unlikely]] {
+    if (Status status = check(ref); !status.is_ok()) {
+      *why = std::move(status);
+      return nullptr;
+    }
+    if (layouts_[ref.layout].extent_bytes == 0) return nullptr;
+    if (views.epoch != epoch_ || views.generation != ref.generation) open_buffer(ref.buffer, ref.generation, 0);
+    family = family_for(views, ref);
+  }
   Entry& entry = entries_[at];
-  entry = Entry{};
-  entry.buffer = wire_word(ref.buffer, ref.generation);
+  entry.buffer = word_of(ref.buffer, ref.generation);
   entry.offset = ref.byte_offset;
-  entry.layout_epoch = wire_word(ref.layout, epoch_);
+  entry.layout_epoch = ref.layout + epoch_word_;
+  entry.mark = 0;
+  entry.writer = kNoTask;
   entry.spill = kNone;
-  entry.access = views.access;
+  entry.family = family;
   entry.flags = views.flags;
-  entry.family = family_for(views, ref);
+  entry.denies = views.denies;
+  entry.readers_inline = 0;
   ++used_;
   link(static_cast<uint32_t>(at), views);
   return &entry;
@@ -192,6 +225,12 @@ uint8_t TensorMap::add_family(BufferViews& views, const wire::TensorRef& ref, co
     family.phase.remainder %= lattice.element;
   }
   views.families = fresh;
+  if (family.flat && family.number == 0) {
+    views.slice_layout = ref.layout;
+    views.slice_extent = lattice.extent;
+    views.slice_phase = family.phase.remainder;
+    views.slice_mask = std::has_single_bit(lattice.extent) && lattice.extent > 1 ? lattice.extent - 1 : 0;
+  }
   return family.number;
 }
 
@@ -364,11 +403,12 @@ void TensorMap::rebuild(uint32_t room) {
   for (uint32_t i = 0; i < families_used_; ++i) families_[i].index.clear();
   entries_ = spare_;
   mask_ = size - 1;
+  shift_ = 64 - static_cast<uint32_t>(std::countr_zero(size));
   limit_ = static_cast<uint32_t>(size / 2);
   used_ = 0;
   for (uint64_t i = 0; i < old_size; ++i) {
     if (static_cast<uint32_t>(old[i].layout_epoch >> 32) != epoch_) continue;
-    uint64_t at = hash(old[i].buffer, old[i].offset, static_cast<uint32_t>(old[i].layout_epoch)) & mask_;
+    uint64_t at = place_of(old[i].buffer, static_cast<uint32_t>(old[i].layout_epoch), old[i].offset);
     while (static_cast<uint32_t>(entries_[at].layout_epoch >> 32) == epoch_) at = (at + 1) & mask_;
     entries_[at] = old[i];
     ++used_;

@@ -49,7 +49,7 @@ struct alignas(64) Entry {
   uint32_t spill;  // chunk with further readers
   uint8_t family;
   uint8_t flags;
-  uint8_t access;
+  uint8_t denies;  // RuleBits::kNeeds* that the buffer does not grant
   uint8_t readers_inline;
   std::array<TaskRef, kInlineReaders> readers;
 };
@@ -73,52 +73,67 @@ class TensorMap {
       rebuild(count);
   }
 
+  // Finds keys that were used before in this epoch and sit at their first place; everything else is null. For the
+  // common case, without any check. Valid until the next make_room or epoch.
+  class Prober {
+   public:
+    Entry* known(const wire::TensorRef& ref) const {
+      const uint64_t buffer = word_of(ref.buffer, ref.generation);
+      const uint64_t layout = word_of(ref.layout, ref.flags);
+      Entry* const entry = entries_ + (hash_of(buffer, layout, ref.byte_offset) >> shift_);
+      const bool same =
+          entry->buffer == buffer && entry->offset == ref.byte_offset && entry->layout_epoch == layout + epoch_word_;
+      return same ? entry : nullptr;
+    }
+
+   private:
+    friend class TensorMap;
+    Prober(Entry* entries, uint64_t epoch_word, uint32_t shift)
+        : entries_(entries), epoch_word_(epoch_word), shift_(shift) {}
+    Entry* entries_;
+    uint64_t epoch_word_;
+    uint32_t shift_;
+  };
+  Prober prober() const { return Prober(entries_, epoch_word_, shift_); }
+
   // The entry of a key, created if it is new. Null when the reference does not resolve; `why` says it then.
   // A view without bytes has no entry: null with an ok status.
-  Entry* find(const wire::TensorRef& ref, Status* why) {
-    const uint64_t buffer = wire_word(ref.buffer, ref.generation);
-    const uint64_t layout_epoch = wire_word(ref.layout, epoch_);
-    uint64_t at = hash(buffer, ref.byte_offset, ref.layout) & mask_;
-    while (true) {
-      Entry& entry = entries_[at];
-      if (entry.layout_epoch == layout_epoch && entry.offset == ref.byte_offset && entry.buffer == buffer) {
-        return &entry;
-      }
-      if (static_cast<uint32_t>(entry.layout_epoch >> 32) != epoch_) return create(ref, at, why);
-      at = (at + 1) & mask_;
-    }
-  }
+  Entry* find(const wire::TensorRef& ref, Status* why);
 
-  // A task reads the view: `on_producer(task)` for each task it must wait for.
-  template <class OnProducer>
-  void read(Entry& entry, TaskRef self, Inference inference, OnProducer&& on_producer) {
+  // A task reads the view: `on_producer(task)` for each task it must wait for. `kMayMix` is false where the caller
+  // knows that the entry is not mixed.
+  template <Inference kInference, bool kMayMix, class OnProducer>
+  void read(Entry& entry, TaskRef self, OnProducer&& on_producer) {
     if (entry.writer != kNoTask) on_producer(entry.writer);
-    if ((entry.flags & kEntryMixed) != 0) [[unlikely]] {
+    if (kMayMix && (entry.flags & kEntryMixed) != 0) [[unlikely]] {
       for (const Meeting& other : meetings(entry)) {
         if (entries_[other.entry].writer != kNoTask) on_producer(entries_[other.entry].writer);
       }
     }
-    if (inference != Inference::kFull) return;
-    if (entry.readers_inline < Entry::kInlineReaders) {
-      entry.readers[entry.readers_inline++] = self;
+    if (kInference != Inference::kFull) return;
+    const uint32_t readers = entry.readers_inline;
+    if (readers < Entry::kInlineReaders) [[likely]] {
+      entry.readers[readers] = self;
+      entry.readers_inline = static_cast<uint8_t>(readers + 1);
     } else {
       spill_reader(entry, self);
     }
   }
 
-  // A task writes the view; `after_writer` is false for pure outputs under the weaker rules.
-  template <class OnProducer>
-  void write(Entry& entry, TaskRef self, Inference inference, bool after_writer, OnProducer&& on_producer) {
-    const bool waits = inference == Inference::kFull || after_writer;
+  // A task writes the view; `after_writer` is false for pure outputs and matters under the weaker rules only.
+  template <Inference kInference, bool kMayMix, class OnProducer>
+  void write(Entry& entry, TaskRef self, bool after_writer, OnProducer&& on_producer) {
+    const bool waits = kInference == Inference::kFull || after_writer;
     if (waits) last_users(entry, on_producer);
-    if ((entry.flags & kEntryMixed) != 0) [[unlikely]] {
+    if (kMayMix && (entry.flags & kEntryMixed) != 0) [[unlikely]] {
       for (const Meeting& other : meetings(entry)) {
         Entry& met = entries_[other.entry];
         if (waits) last_users(met, on_producer);
         if (other.covered) forget_users(met);
       }
     }
-    if (entry.spill != kNone) free_chunks(entry);
+    if (entry.spill != kNone) [[unlikely]]
+      free_chunks(entry);
     entry.readers_inline = 0;
     entry.writer = self;
   }
@@ -168,36 +183,49 @@ class TensorMap {
     Coordinates phase;  // origin of the grid: coordinates modulo the shape
     IntervalIndex index;
   };
-  struct BufferViews {
+  struct alignas(64) BufferViews {
     uint32_t epoch = 0;
     uint32_t generation = 0;
     uint32_t first_entry = kNone;
     uint32_t families = kNone;
+    uint64_t bytes = 0;
     uint8_t family_count = 0;
     bool mixed = false;
     uint8_t flags = 0;
-    uint8_t access = 0;
+    uint8_t denies = 0;
+    // A copy of what decides about the first grid when that is made of flat slices; layout 0 otherwise.
+    uint32_t slice_layout = 0;
+    uint64_t slice_extent = 0;
+    uint64_t slice_phase = 0;
+    uint64_t slice_mask = 0;  // extent - 1 for a power of two, else 0
   };
 
-  static uint64_t wire_word(uint32_t low, uint32_t high) { return low | (uint64_t{high} << 32); }
-  static uint64_t hash(uint64_t buffer, uint64_t offset, uint32_t layout) {
-    const uint64_t mixed = (buffer + (uint64_t{layout} << 20)) * 0x9E3779B97F4A7C15u + offset * 0xC2B2AE3D27D4EB4Fu;
-    return mixed ^ (mixed >> 29) ^ (mixed >> 47);
+  static uint64_t word_of(uint32_t low, uint32_t high) { return low | (uint64_t{high} << 32); }
+  // The top bits of a multiplicative hash of the reference's three words.
+  static uint64_t hash_of(uint64_t buffer, uint64_t layout, uint64_t offset) {
+    return ((buffer + (layout << 17)) * 0x9E3779B97F4A7C15u + offset) * 0xC2B2AE3D27D4EB4Fu;
+  }
+  uint64_t place_of(uint64_t buffer, uint64_t layout, uint64_t offset) const {
+    return hash_of(buffer, layout, offset) >> shift_;
   }
 
   template <class OnProducer>
   void last_users(Entry& entry, OnProducer& on_producer) {
-    if (entry.readers_inline == 0) {
+    const uint32_t readers = entry.readers_inline;
+    if (readers == 0) {
       if (entry.writer != kNoTask) on_producer(entry.writer);
       return;
     }
-    for (uint32_t i = 0; i < entry.readers_inline; ++i) on_producer(entry.readers[i]);
+    for (uint32_t i = 0; i < readers; ++i) on_producer(entry.readers[i]);
+    if (entry.spill == kNone) [[likely]]
+      return;
     for (uint32_t chunk = entry.spill; chunk != kNone; chunk = chunks_[chunk].next) {
       for (uint32_t i = 0; i < chunks_[chunk].count; ++i) on_producer(chunks_[chunk].ids[i]);
     }
   }
 
   Entry* create(const wire::TensorRef& ref, uint64_t at, Status* why);
+  bool on_known_slice(const BufferViews& views, const wire::TensorRef& ref) const;
   void open_buffer(uint32_t index, uint32_t generation, uint8_t flags);
   const std::vector<Meeting>& meetings(const Entry& entry);
   void forget_users(Entry& entry);
@@ -222,7 +250,9 @@ class TensorMap {
   Entry* entries_ = nullptr;
   Entry* spare_ = nullptr;  // as large as entries_, or null until the first rebuild at this size
   uint64_t mask_ = 0;
+  uint32_t shift_ = 0;
   uint32_t epoch_ = 0;
+  uint64_t epoch_word_ = 0;  // the epoch in the high half
   uint32_t used_ = 0;
   uint32_t limit_ = 0;
 
