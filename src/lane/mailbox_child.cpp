@@ -82,7 +82,7 @@ Status MailboxChild::attend(Handler& handler) {
     if (something_to_do()) return Status::ok();
     internal::relax_cpu();
   }
-  if (clock_.busy()) end_stretch();
+  if (stretch_began_ != 0) end_stretch();
   // No deadline: a parent that dies ends this process through its watch thread.
   wait(mailbox_.child_wake, policy_, Deadline::never(), [this] { return something_to_do(); });
   return Status::ok();
@@ -98,7 +98,7 @@ Status MailboxChild::run_line(Handler& handler, uint64_t head) {
                   " scalars, after-mask " + std::to_string(dispatch.after_mask));
   }
   if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.taken"));
-  if (!clock_.busy()) begin_stretch();
+  if (stretch_began_ == 0) begin_stretch();
   if (history_.blocks(dispatch.after_mask) || is_cancelled(dispatch.run)) return finish(head, Status::ok(), true);
   publish(mailbox_.statistics.started_sequence, sequence_ | kStarted);
   return finish(head, handler.run(Task{dispatch, line_}), false);
@@ -152,7 +152,7 @@ Status MailboxChild::serve_control(Handler& handler, uint64_t head) {
     return refuse("the control channel holds state " + std::string(name_of(seen.state)) + " with sequence " +
                   std::to_string(seen.sequence));
   }
-  if (!clock_.busy()) begin_stretch();
+  if (stretch_began_ == 0) begin_stretch();
   SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "lane.child.control"));
   control_head_ = head;
   const wire::ControlRequest& request = mailbox_.request;
@@ -191,11 +191,13 @@ Status MailboxChild::refuse(const std::string& why) {
 }
 
 void MailboxChild::begin_stretch() {
-  publish(mailbox_.statistics.started_ns, static_cast<uint64_t>(clock_.begin()));
+  stretch_began_ = monotonic_now();
+  publish(mailbox_.statistics.started_ns, static_cast<uint64_t>(stretch_began_));
 }
 
 void MailboxChild::end_stretch() {
-  publish(mailbox_.statistics.busy_ns, static_cast<uint64_t>(clock_.end()));
+  busy_ += monotonic_now() - std::exchange(stretch_began_, 0);
+  publish(mailbox_.statistics.busy_ns, static_cast<uint64_t>(busy_));
   publish(mailbox_.statistics.started_ns, 0);
   publish(mailbox_.statistics.started_sequence, 0);
 }

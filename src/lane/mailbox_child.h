@@ -10,9 +10,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.h"
 #include "base/fault_point.h"
 #include "base/wake_word.h"
-#include "lane/busy_clock.h"
 #include "lane/entry_history.h"
 #include "lane/handler.h"
 #include "wire/mailbox.h"
@@ -54,11 +54,14 @@ class MailboxChild {
   std::array<uint64_t, wire::kMaxLines> left_{};  // word 0 that this end left in each line
   uint64_t control_head_ = 0;                     // of the last request that was answered
   EntryHistory history_;
-  BusyClock clock_;
   uint32_t cancels_seen_ = 0;
   uint32_t judged_run_ = 0;  // the run that judged_cancelled_ is about, valid while cancels_seen_ is current
   bool judged_cancelled_ = false;
   uint32_t side_sequence_ = 0;  // of the failure in the side area
+  // A stretch runs from the first work after an idle moment to the next idle moment, where idle means that nothing came
+  // for as long as a wait spins (about a microsecond); inside a stretch no clock is read.
+  Nanos stretch_began_ = 0;  // 0: idle
+  Nanos busy_ = 0;           // all stretches that have ended
   uint64_t tasks_ = 0;
   uint64_t failed_ = 0;
   uint64_t skipped_ = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "wire/frame_state.h"
 
 namespace simpler::lane {
 namespace {
@@ -17,11 +18,6 @@ constexpr uint64_t done_word(uint64_t head) {
 
 uint64_t load(const uint64_t& word) {
   return std::atomic_ref(const_cast<uint64_t&>(word)).load(std::memory_order_relaxed);
-}
-
-bool may_become(MailboxState from, MailboxState to) {
-  return to == MailboxState::kTaskDone || to == MailboxState::kTaskFailed ||
-         (to == MailboxState::kFrameStaged && from == MailboxState::kTaskReady) || to == MailboxState::kTaskLaunched;
 }
 
 std::string describe_head(uint64_t head) {
@@ -79,7 +75,7 @@ MailboxParent::Sight MailboxParent::look(uint64_t head, Outcome& outcome) {
   if (head == entry.head) return Sight::kUnanswered;
   const wire::LineHead pushed = wire::parse_head(entry.head);
   const wire::LineHead seen = wire::parse_head(head);
-  if (!may_become(pushed.state, seen.state)) return Sight::kIllegal;
+  if (!wire::child_may_bring(pushed.state, seen.state)) return Sight::kIllegal;
   const bool skipped = (seen.flags & wire::kFlagSkipped) != 0;
   if (head != wire::compose_answer(pushed, seen.state, skipped)) return Sight::kIllegal;
   if (seen.state == MailboxState::kTaskDone) {
