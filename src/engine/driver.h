@@ -33,6 +33,9 @@ struct DriverOptions {
 };
 
 // The lock of the engine together with the notes for its holder.
+//
+// A taker that has to wait is handed the lock by the leaver, so that a builder that comes back every few nanoseconds
+// cannot starve it.
 class SIMPLER_CAPABILITY("engine") EngineLock {
  public:
   enum Note : uint32_t {
@@ -40,20 +43,44 @@ class SIMPLER_CAPABILITY("engine") EngineLock {
     kLost = 4,  // a lane is lost: see the driver's list
   };
 
-  // True when the lock was free and is now held.
-  bool try_lock() SIMPLER_TRY_ACQUIRE(true);
+  explicit EngineLock(WakePolicy& policy) : policy_(policy) {}
+
+  bool try_lock() SIMPLER_TRY_ACQUIRE(true) {
+    uint32_t free = 0;
+    return word_.compare_exchange_strong(free, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   // Takes the lock, waiting for the holder if need be. Holds are bounded, so this is short.
-  void lock() SIMPLER_ACQUIRE();
-  // Takes the lock, or leaves `note` for the holder, who will then see it before it is out. True: taken.
+  void lock() SIMPLER_ACQUIRE() {
+    if (!try_lock()) [[unlikely]]
+      lock_slowly();
+  }
+  // Takes the lock, or leaves `note` for the holder, who sees it before it is out. True: taken.
   bool lock_or_leave(uint32_t note) SIMPLER_TRY_ACQUIRE(true);
-  // Leaves when there is no note; otherwise keeps the lock, clears the notes and returns them.
-  uint32_t unlock_or_notes() SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  // Leaves and returns 0 when there is no note; otherwise keeps the lock, clears the notes and returns them.
+  uint32_t unlock_or_notes() SIMPLER_NO_THREAD_SAFETY_ANALYSIS {
+    uint32_t held = kHeld;
+    if (waiters_.load(std::memory_order_relaxed) == 0 &&
+        word_.compare_exchange_strong(held, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[likely]] {
+      // A waiter that counted itself just now polls before it sleeps, and its announcement orders it after this store.
+      wake(contended_);
+      return 0;
+    }
+    return unlock_slowly();
+  }
 
  private:
   static constexpr uint32_t kHeld = 1;
+
+  void lock_slowly();
+  uint32_t unlock_slowly();
+  bool take_grant();
+
   // The acquire of a taker pairs with the release of the leaver; a note's release pairs with the leaver's acquire.
   std::atomic<uint32_t> word_{0};
-  std::atomic<uint32_t> sleepers_{0};
+  std::atomic<uint32_t> waiters_{0};  // advice: threads inside lock_slowly
+  std::atomic<uint32_t> grants_{0};   // 1: the held lock belongs to whoever takes this; paired like word_
+  WakeWord contended_;
+  WakePolicy& policy_;
 };
 
 class Driver {
@@ -68,7 +95,7 @@ class Driver {
   // Before start, or later for a new incarnation of a lost child.
   Result<LaneId> add_lane(lane::Lane& lane);
   void start();
-  // Ends the scheduler thread. Runs stay as they are; nobody may wait or submit any more.
+  // Ends the scheduler thread. Runs stay as they are; afterwards only those who wait drive.
   void stop();
 
   // --- one run, built by the calling thread ------------------------------------------------------------------------
@@ -110,28 +137,89 @@ class Driver {
 
   // Runs `use(Engine&)` under the lock: for tables and tests. Keep it short.
   template <class Use>
-  decltype(auto) with_engine(Use&& use) {
+  decltype(auto) with_engine(Use&& use) SIMPLER_NO_THREAD_SAFETY_ANALYSIS {
     struct Leave {
       Driver& driver;
-      ~Leave() { driver.leave(); }
-    } leave{*this};
-    lock_.lock();
+      explicit Leave(Driver& owner) SIMPLER_NO_THREAD_SAFETY_ANALYSIS : driver(owner) { owner.lock_.lock(); }
+      ~Leave() SIMPLER_NO_THREAD_SAFETY_ANALYSIS { driver.leave(); }
+    } inside(*this);
     return std::forward<Use>(use)(engine_);
   }
   uint32_t unfinished_runs();
   EngineCounters counters();
 
  private:
-  void leave();
+  // Who is expected to notice answers. Ordered by the lock or by the wake words that are rung after a change.
+  struct Roles {
+    std::atomic<bool> building{false};        // a thread holds the submission turn
+    std::atomic<bool> builder_drives{false};  // it is blocked and drives meanwhile
+    std::atomic<uint32_t> heartbeat{0};       // moves with every call of the builder
+    std::atomic<bool> elected{false};         // a waiter drives
+    std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline
+    std::atomic<bool> roused{false};          // the scheduler is asked to look now
+    std::atomic<bool> stopping{false};
+    std::atomic<uint32_t> unfinished{0};  // runs; written by the lock's holder
+    std::atomic<bool> owed{false};        // answers or backlog are outstanding; written by the lock's holder
+  };
+
+  void leave() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_slowly(uint32_t notes) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void handle_notes(uint32_t notes) SIMPLER_REQUIRES(lock_);
+  void publish() SIMPLER_REQUIRES(lock_);
+  void deliver(EngineNews& news);
+  uint32_t pump_held(uint32_t limit) SIMPLER_REQUIRES(lock_);
+  void tell_time() SIMPLER_REQUIRES(lock_);
+  uint32_t pump_once();  // takes the lock or leaves a note; returns what it handled
+  Deadline next_tick() const { return Deadline::at(tick_at_.load(std::memory_order_relaxed)); }
+  void rouse_scheduler();
+  void rouse_waiters();
+  // Blocks the builder, who drives meanwhile, until `ready()` holds under the lock. Entered and left with the lock
+  // held.
+  template <class Ready>
+  bool builder_waits(Deadline deadline, Ready&& ready) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  template <class Ready>
+  bool wait_for(WakeWord& word, Deadline deadline, Ready&& ready);
+  template <class Ready>
+  void drive_as_waiter(Deadline deadline, Ready&& ready);
+  bool can_elect() const;
+  void step_down();
+  void end_turn();
+  // After kWouldBlock: waits until something was completed since `seen`. Ok: try again.
+  Status wait_for_progress(Status refused, Deadline deadline, uint64_t seen) SIMPLER_REQUIRES(lock_);
+  Deadline space_deadline() const;
+  bool builder_moved(uint32_t* seen) const;
+  bool somebody_drives(uint32_t* seen) const;
+  void scheduler_main();
+  void scheduler_drives();
 
   DriverOptions options_;
   WakeWord& doorbell_;
   WakePolicy& policy_;
+  WakePolicy sleepy_;  // of those who wait for long: straight to sleep
   const Clock& clock_;
   EngineLock lock_;
-  Engine engine_;
+  Engine engine_ SIMPLER_GUARDED_BY(lock_);
+  uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
+  uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;  // completions and poisonings so far
+  std::atomic<Nanos> tick_at_;  // when the engine wants to be told the time; written under the lock
+  Roles roles_;
+  WakeWord scheduler_word_;
+  WakeWord turn_word_;
+  std::atomic<bool> turn_taken_{false};
+
+  struct Lost {
+    LaneId lane;
+    Status why;
+  };
+  Mutex lost_mutex_;
+  std::vector<Lost> lost_ SIMPLER_GUARDED_BY(lost_mutex_);
+  Mutex waiters_mutex_;
+  std::vector<WakeWord*> waiters_ SIMPLER_GUARDED_BY(waiters_mutex_);  // words of waiters that are not elected
+  std::atomic<uint32_t> waiting_{0};                                   // their number, as advice
+
   std::function<void(LaneId, TaskId)> on_overdue_;
   std::function<void(const std::string&)> on_warning_;
+  std::thread scheduler_;
 };
 
 }  // namespace simpler::engine

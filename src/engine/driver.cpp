@@ -1,0 +1,546 @@
+#include "engine/driver.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace simpler::engine {
+
+namespace {
+constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
+constexpr uint32_t kIdleLooks = 8;  // looks without an unfinished run before the scheduler sleeps for good
+}  // namespace
+
+// --- lock ------------------------------------------------------------------------------------------------------------
+
+bool EngineLock::lock_or_leave(uint32_t note) {
+  uint32_t seen = word_.load(std::memory_order_relaxed);
+  while (true) {
+    const uint32_t wanted = seen == 0 ? uint32_t{kHeld} : seen | note;
+    if (word_.compare_exchange_weak(seen, wanted, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      return seen == 0;
+    }
+  }
+}
+
+bool EngineLock::take_grant() {
+  uint32_t one = 1;
+  return grants_.compare_exchange_strong(one, 0, std::memory_order_acquire, std::memory_order_relaxed);
+}
+
+void EngineLock::lock_slowly() {
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  wait(contended_, policy_, Deadline::never(), [this] { return take_grant() || try_lock(); });
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+uint32_t EngineLock::unlock_slowly() {
+  while (true) {
+    const uint32_t seen = word_.load(std::memory_order_relaxed);
+    if ((seen & ~kHeld) != 0) return word_.exchange(kHeld, std::memory_order_acq_rel) & ~kHeld;
+    if (waiters_.load(std::memory_order_relaxed) != 0) {
+      grants_.store(1, std::memory_order_release);
+      wake(contended_);
+      return 0;
+    }
+    uint32_t held = kHeld;
+    if (word_.compare_exchange_strong(held, 0, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+      wake(contended_);
+      return 0;
+    }
+  }
+}
+
+// --- driver ----------------------------------------------------------------------------------------------------------
+
+Driver::Driver(const DriverOptions& options, memory::SharedTables& tables, memory::ArgsArena& arena, memory::Heap* heap,
+               WakeWord& doorbell, WakePolicy& policy, const Clock& clock)
+    : options_(options),
+      doorbell_(doorbell),
+      policy_(policy),
+      sleepy_(WakeOptions{.spin = 0, .yield = 0, .use_membarrier = policy.has_membarrier()}),
+      clock_(clock),
+      lock_(policy),
+      engine_(options.engine, tables, arena, heap),
+      tick_at_(kNever) {}
+
+Driver::~Driver() {
+  stop();
+}
+
+Result<LaneId> Driver::add_lane(lane::Lane& lane) {
+  return with_engine([&](Engine& engine) { return engine.add_lane(lane); });
+}
+
+void Driver::start() {
+  SIMPLER_CHECK(!scheduler_.joinable());
+  roles_.stopping.store(false, std::memory_order_seq_cst);
+  scheduler_ = std::thread([this] { scheduler_main(); });
+}
+
+void Driver::stop() {
+  if (!scheduler_.joinable()) return;
+  roles_.stopping.store(true, std::memory_order_seq_cst);
+  wake(scheduler_word_);
+  wake(doorbell_);
+  scheduler_.join();
+}
+
+// What other threads decide by; they read it without the lock.
+void Driver::publish() {
+  roles_.unfinished.store(engine_.unfinished_runs(), std::memory_order_relaxed);
+  roles_.owed.store(engine_.lines_unanswered() || engine_.has_backlog(), std::memory_order_relaxed);
+}
+
+void Driver::leave() {
+  publish();
+  if (engine_.news().empty() && !engine_.timed()) [[likely]] {
+    const uint32_t notes = lock_.unlock_or_notes();
+    if (notes == 0) [[likely]] {
+      if (roles_.builder_drives.load(std::memory_order_relaxed)) wake(doorbell_);
+      return;
+    }
+    leave_slowly(notes);
+    return;
+  }
+  leave_slowly(0);
+}
+
+void Driver::leave_slowly(uint32_t notes) {
+  EngineNews news;
+  const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
+    EngineNews fresh = std::exchange(engine_.news(), {});
+    std::move(fresh.finished.begin(), fresh.finished.end(), std::back_inserter(news.finished));
+    std::move(fresh.warnings.begin(), fresh.warnings.end(), std::back_inserter(news.warnings));
+    std::move(fresh.overdue.begin(), fresh.overdue.end(), std::back_inserter(news.overdue));
+  };
+  bool earlier_tick = false;
+  do {
+    if (notes != 0) handle_notes(notes);
+    if (engine_.timed() && tick_at_.load(std::memory_order_relaxed) == kNever) {
+      tell_time();
+      earlier_tick = true;
+    }
+    collect();
+    publish();
+    notes = lock_.unlock_or_notes();
+  } while (notes != 0);
+  // Whoever sleeps on the doorbell may wait for something that happened here, or has to be up earlier than it knew.
+  if (earlier_tick) rouse_scheduler();
+  deliver(news);
+  wake(doorbell_);
+}
+
+void Driver::handle_notes(uint32_t notes) {
+  if ((notes & EngineLock::kLost) != 0) {
+    std::vector<Lost> lost;
+    {
+      MutexLock held(lost_mutex_);
+      lost.swap(lost_);
+    }
+    for (Lost& one : lost) engine_.lane_lost(one.lane, std::move(one.why));
+  }
+  pump_held(options_.hold_limit);
+}
+
+void Driver::deliver(EngineNews& news) {
+  for (EngineNews::Finished& finished : news.finished) {
+    if (finished.record != nullptr) wake(finished.record->word);
+    for (const auto& callback : finished.callbacks) callback();
+  }
+  for (const std::string& warning : news.warnings) {
+    if (on_warning_) on_warning_(warning);
+  }
+  for (const EngineNews::Overdue& overdue : news.overdue) {
+    if (on_overdue_) on_overdue_(overdue.lane, overdue.task);
+  }
+}
+
+void Driver::tell_time() {
+  tick_at_.store(engine_.tick(clock_.now()), std::memory_order_relaxed);
+}
+
+uint32_t Driver::pump_held(uint32_t limit) {
+  const uint32_t handled = engine_.pump(limit);
+  progress_ += handled;
+  if (engine_.timed()) {
+    tell_time();
+  } else {
+    tick_at_.store(kNever, std::memory_order_relaxed);
+  }
+  return handled;
+}
+
+uint32_t Driver::pump_once() {
+  if (!lock_.lock_or_leave(EngineLock::kPump)) return 0;
+  const uint32_t handled = pump_held(options_.hold_limit);
+  leave();
+  return handled;
+}
+
+// --- building --------------------------------------------------------------------------------------------------------
+
+template <class Ready>
+bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
+  roles_.builder_drives.store(true, std::memory_order_relaxed);
+  bool holds = ready();
+  while (!holds) {
+    leave();
+    const auto look = [&] {
+      if (!lock_.lock_or_leave(EngineLock::kPump)) return false;
+      pump_held(options_.hold_limit);
+      const bool now = ready();
+      leave();
+      return now;
+    };
+    const bool seen = simpler::wait(doorbell_, policy_, Deadline::earlier(deadline, next_tick()), look);
+    lock_.lock();
+    holds = ready();
+    if (!holds && !seen && deadline.expired()) break;
+  }
+  roles_.builder_drives.store(false, std::memory_order_relaxed);
+  return holds;
+}
+
+Deadline Driver::space_deadline() const {
+  return options_.heap_wait_timeout > 0 ? Deadline::after(options_.heap_wait_timeout) : Deadline::never();
+}
+
+Result<RunRef> Driver::begin_run(Deadline admission, const RunOptions& options) {
+  const auto take_turn = [this] {
+    bool taken = false;
+    return turn_taken_.compare_exchange_strong(taken, true, std::memory_order_acq_rel, std::memory_order_relaxed);
+  };
+  if (!simpler::wait(turn_word_, sleepy_, admission, take_turn)) {
+    return timed_out("no submission turn: another thread builds a graph");
+  }
+  roles_.building.store(true, std::memory_order_seq_cst);
+  lock_.lock();
+  const uint32_t most = options_.engine.max_runs;
+  const bool admitted =
+      builder_waits(admission, [&]() SIMPLER_REQUIRES(lock_) { return engine_.unfinished_runs() < most; });
+  if (!admitted) {
+    leave();
+    end_turn();
+    return timed_out(std::to_string(most) + " runs are unfinished, as many as are admitted, and none ended in time");
+  }
+  Result<RunRef> run = engine_.begin_run(options);
+  leave();
+  roles_.unfinished.fetch_or(0, std::memory_order_seq_cst);  // pairs with the scheduler's look after it set `deep`
+  if (roles_.deep.load(std::memory_order_seq_cst)) wake(scheduler_word_);
+  if (!run.ok()) end_turn();
+  return run;
+}
+
+Status Driver::wait_for_progress(Status refused, Deadline deadline, uint64_t seen) {
+  if (builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return progress_ != seen; })) return Status::ok();
+  return resource_exhausted("nothing came free for " + std::to_string(options_.heap_wait_timeout / kMillisecond) +
+                            " ms: " + std::string(refused.message()));
+}
+
+Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
+  lock_.lock();
+  roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  TaskId task;
+  Status status;
+  Deadline deadline = Deadline::never();
+  bool first = true;
+  while (true) {
+    if (engine_.full()) [[unlikely]] {
+      if (first) deadline = space_deadline();
+      first = false;
+      if (!builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
+        status = resource_exhausted("all " + std::to_string(options_.engine.window) + " task slots stayed taken for " +
+                                    std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms");
+        break;
+      }
+    }
+    const uint64_t seen = progress_;
+    status = engine_.submit(run, request, &task);
+    if (status.code() != StatusCode::kWouldBlock) [[likely]]
+      break;
+    if (first) deadline = space_deadline();
+    first = false;
+    status = wait_for_progress(std::move(status), deadline, seen);
+    if (!status.is_ok()) break;
+  }
+  if (++since_pump_ >= options_.submits_per_pump) {
+    since_pump_ = 0;
+    pump_held(options_.hold_limit);
+  }
+  leave();
+  if (!status.is_ok()) [[unlikely]]
+    return status;
+  return task;
+}
+
+Result<Allocation> Driver::alloc(const RunRef& run, uint64_t bytes) {
+  lock_.lock();
+  roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  Deadline deadline = Deadline::never();
+  bool first = true;
+  while (true) {
+    const uint64_t seen = progress_;
+    Result<Allocation> allocation = engine_.alloc(run, bytes);
+    if (allocation.ok() || allocation.status().code() != StatusCode::kWouldBlock) {
+      leave();
+      return allocation;
+    }
+    if (first) deadline = space_deadline();
+    first = false;
+    if (Status status = wait_for_progress(allocation.status(), deadline, seen); !status.is_ok()) {
+      leave();
+      return status;
+    }
+  }
+}
+
+Status Driver::scope_begin(const RunRef& run) {
+  return with_engine([&](Engine& engine) { return engine.scope_begin(run); });
+}
+
+Status Driver::scope_end(const RunRef& run) {
+  return with_engine([&](Engine& engine) { return engine.scope_end(run); });
+}
+
+Status Driver::close_run(const RunRef& run) {
+  lock_.lock();
+  Status status = engine_.close_run(run);
+  pump_held(options_.hold_limit);
+  const bool backlog = engine_.has_backlog();
+  leave();
+  end_turn();
+  if (backlog) rouse_scheduler();
+  return status;
+}
+
+void Driver::fail_run(const RunRef& run, Status why) {
+  lock_.lock();
+  engine_.fail_run(run, std::move(why));
+  pump_held(options_.hold_limit);
+  leave();
+  end_turn();
+  rouse_scheduler();
+}
+
+void Driver::end_turn() {
+  roles_.building.store(false, std::memory_order_seq_cst);
+  turn_taken_.store(false, std::memory_order_release);
+  wake(turn_word_);
+  if (waiting_.load(std::memory_order_seq_cst) != 0) rouse_waiters();
+}
+
+// --- waiting ---------------------------------------------------------------------------------------------------------
+
+bool Driver::can_elect() const {
+  return !roles_.building.load(std::memory_order_seq_cst) && !roles_.elected.load(std::memory_order_seq_cst);
+}
+
+void Driver::rouse_waiters() {
+  MutexLock held(waiters_mutex_);
+  for (WakeWord* word : waiters_) wake(*word);
+}
+
+void Driver::rouse_scheduler() {
+  roles_.roused.store(true, std::memory_order_seq_cst);
+  wake(scheduler_word_);
+}
+
+// The elected waiter goes: another waiter, else the scheduler, has to notice answers from now on.
+void Driver::step_down() {
+  roles_.elected.store(false, std::memory_order_seq_cst);
+  if (roles_.unfinished.load(std::memory_order_relaxed) == 0) return;
+  if (waiting_.load(std::memory_order_seq_cst) != 0) {
+    rouse_waiters();
+  } else if (!roles_.building.load(std::memory_order_seq_cst)) {
+    rouse_scheduler();
+  }
+}
+
+template <class Ready>
+void Driver::drive_as_waiter(Deadline deadline, Ready&& ready) {
+  const auto must_go = [&] { return ready() || roles_.building.load(std::memory_order_relaxed); };
+  while (!must_go()) {
+    const Deadline until = Deadline::earlier(deadline, next_tick());
+    const bool seen = simpler::wait(doorbell_, policy_, until, [&] { return must_go() || pump_once() != 0; });
+    if (!seen && deadline.expired()) return;
+  }
+}
+
+template <class Ready>
+bool Driver::wait_for(WakeWord& word, Deadline deadline, Ready&& ready) {
+  while (true) {
+    if (ready()) return true;
+    if (deadline.expired()) return false;
+    bool elected = false;
+    if (!roles_.building.load(std::memory_order_seq_cst) &&
+        roles_.elected.compare_exchange_strong(elected, true, std::memory_order_seq_cst)) {
+      drive_as_waiter(deadline, ready);
+      step_down();
+      continue;
+    }
+    {
+      MutexLock held(waiters_mutex_);
+      waiters_.push_back(&word);
+    }
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    simpler::wait(word, sleepy_, deadline, [&] { return ready() || can_elect(); });
+    waiting_.fetch_sub(1, std::memory_order_seq_cst);
+    {
+      MutexLock held(waiters_mutex_);
+      waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &word));
+    }
+  }
+}
+
+Status Driver::wait(const RunRef& run, Deadline deadline) {
+  if (run.record == nullptr) return invalid_argument("wait for a run that does not exist");
+  const RunRecord& record = *run.record;
+  if (!wait_for(run.record->word, deadline, [&] { return record.is_done(); })) {
+    return timed_out("run " + std::to_string(run.id) + " is not finished yet");
+  }
+  return record.errors.empty() ? Status::ok() : record.errors.front();
+}
+
+bool Driver::done(const RunRef& run) const {
+  return run.record != nullptr && run.record->is_done();
+}
+
+Status Driver::wait_head(const RunRef& run, Deadline deadline) {
+  lock_.lock();
+  const bool head = builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return engine_.is_head(run); });
+  leave();
+  return head ? Status::ok() : timed_out("earlier runs are not finished yet");
+}
+
+Status Driver::wait_idle(Deadline deadline) {
+  WakeWord word;  // nobody rings it: whoever waits here is roused to be elected, or by its own looks
+  while (roles_.unfinished.load(std::memory_order_acquire) != 0) {
+    if (deadline.expired()) {
+      return timed_out(std::to_string(roles_.unfinished.load(std::memory_order_relaxed)) +
+                       " runs are not finished yet");
+    }
+    const Deadline look = Deadline::earlier(deadline, Deadline::after(options_.last_look));
+    wait_for(word, look, [&] { return roles_.unfinished.load(std::memory_order_acquire) == 0; });
+  }
+  return Status::ok();
+}
+
+void Driver::cancel(const RunRef& run, Status why) {
+  lock_.lock();
+  engine_.cancel(run, std::move(why));
+  pump_held(options_.hold_limit);
+  leave();
+  rouse_scheduler();
+}
+
+std::vector<Status> Driver::errors(const RunRef& run) const {
+  return done(run) ? run.record->errors : std::vector<Status>{};
+}
+
+void Driver::on_done(const RunRef& run, std::function<void()> callback) {
+  lock_.lock();
+  if (!run.record->is_done()) {
+    run.record->on_done.push_back(std::move(callback));
+    leave();
+    return;
+  }
+  leave();
+  callback();
+}
+
+void Driver::signal_eventfd(const RunRef& run, int fd) {
+  on_done(run, [fd] {
+    const uint64_t one = 1;
+    // A full counter already says that something is done; there is nobody to tell about any other failure.
+    if (::write(fd, &one, sizeof one) < 0) return;
+  });
+}
+
+void Driver::release(const RunRef& run) {
+  with_engine([&](Engine& engine) { engine.release(run); });
+}
+
+void Driver::lane_lost(LaneId lane, Status why) {
+  {
+    MutexLock held(lost_mutex_);
+    lost_.push_back({lane, std::move(why)});
+  }
+  if (lock_.lock_or_leave(EngineLock::kLost)) {
+    handle_notes(EngineLock::kLost);
+    leave();
+  }
+  rouse_scheduler();
+}
+
+uint32_t Driver::unfinished_runs() {
+  return with_engine([](Engine& engine) { return engine.unfinished_runs(); });
+}
+
+EngineCounters Driver::counters() {
+  return with_engine([](Engine& engine) { return engine.counters(); });
+}
+
+// --- scheduler thread ------------------------------------------------------------------------------------------------
+
+bool Driver::builder_moved(uint32_t* seen) const {
+  const uint32_t beat = roles_.heartbeat.load(std::memory_order_relaxed);
+  return std::exchange(*seen, beat) != beat;
+}
+
+bool Driver::somebody_drives(uint32_t* seen) const {
+  const bool moved = builder_moved(seen);
+  if (!roles_.building.load(std::memory_order_seq_cst)) return roles_.elected.load(std::memory_order_seq_cst);
+  return moved || roles_.builder_drives.load(std::memory_order_relaxed) || !roles_.owed.load(std::memory_order_relaxed);
+}
+
+void Driver::scheduler_drives() {
+  uint32_t beat = roles_.heartbeat.load(std::memory_order_relaxed);
+  const auto must_go = [&] {
+    if (roles_.stopping.load(std::memory_order_relaxed) || roles_.unfinished.load(std::memory_order_relaxed) == 0) {
+      return true;
+    }
+    if (!roles_.building.load(std::memory_order_seq_cst)) return roles_.elected.load(std::memory_order_seq_cst);
+    return builder_moved(&beat) || roles_.builder_drives.load(std::memory_order_relaxed);
+  };
+  while (!must_go()) {
+    simpler::wait(doorbell_, policy_, next_tick(), [&] { return must_go() || pump_once() != 0; });
+  }
+}
+
+void Driver::scheduler_main() {
+  Nanos look = options_.first_look;
+  uint32_t beat = 0;
+  uint32_t idle_looks = 0;
+  const auto called = [this] {
+    return roles_.stopping.load(std::memory_order_seq_cst) || roles_.roused.load(std::memory_order_seq_cst);
+  };
+  while (!roles_.stopping.load(std::memory_order_seq_cst)) {
+    if (roles_.roused.exchange(false, std::memory_order_seq_cst)) {
+      look = options_.first_look;
+      while (roles_.owed.load(std::memory_order_relaxed) && pump_once() != 0) {
+      }
+    }
+    if (roles_.unfinished.load(std::memory_order_relaxed) == 0 && ++idle_looks > kIdleLooks) {
+      roles_.deep.store(true, std::memory_order_seq_cst);
+      simpler::wait(scheduler_word_, sleepy_, Deadline::never(),
+                    [&] { return called() || roles_.unfinished.load(std::memory_order_seq_cst) != 0; });
+      roles_.deep.store(false, std::memory_order_seq_cst);
+      idle_looks = 0;
+      look = options_.first_look;
+    } else if (roles_.unfinished.load(std::memory_order_relaxed) == 0 || somebody_drives(&beat)) {
+      simpler::wait(scheduler_word_, sleepy_, Deadline::after(look), called);
+      look = std::min(look * 2, options_.last_look);
+    } else {
+      idle_looks = 0;
+      look = options_.first_look;
+      scheduler_drives();
+    }
+  }
+}
+
+}  // namespace simpler::engine
