@@ -635,11 +635,14 @@ class ScopeGuard {
 
 // SIMPLER_SCOPE() { … } and SIMPLER_SCOPE(ScopeMode::kManual) { … } bound a block; the guard form bounds the rest of
 // one.
-#define SIMPLER_SCOPE(...) if (::simpler::orchestration::ScopeGuard simpler_scope_{__VA_ARGS__}; true)
-#define SIMPLER_SCOPE_GUARD(...)                              \
-  ::simpler::orchestration::ScopeGuard simpler_scope_guard_ { \
-    __VA_ARGS__                                               \
+#define SIMPLER_SCOPE(...) \
+  if (::simpler::orchestration::ScopeGuard SIMPLER_SCOPE_NAME(simpler_scope_, __LINE__){__VA_ARGS__}; true)
+#define SIMPLER_SCOPE_GUARD(...)                                                            \
+  ::simpler::orchestration::ScopeGuard SIMPLER_SCOPE_NAME(simpler_scope_guard_, __LINE__) { \
+    __VA_ARGS__                                                                             \
   }
+#define SIMPLER_SCOPE_NAME(name, line) SIMPLER_SCOPE_NAME_2(name, line)
+#define SIMPLER_SCOPE_NAME_2(name, line) name##line
 
 // --- Everything else
 // ---------------------------------------------------------------------------------------------------
