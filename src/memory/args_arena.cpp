@@ -54,28 +54,6 @@ uint32_t ArgsArena::alloc_from_new_chunk(uint32_t size_class) {
   return take(index, size_class);
 }
 
-void ArgsArena::free(uint32_t place, uint32_t bytes) {
-  SIMPLER_CHECK(place >= first_chunk_, place);
-  const uint32_t index = (place - first_chunk_) / (kArenaChunkBytes / 8);
-  SIMPLER_CHECK(index < chunks_touched_, place);
-  Chunk& chunk = chunks_[index];
-  const uint32_t size_class = chunk.size_class;
-  const uint32_t shift = size_class + kSmallestShift - 3;
-  const uint32_t inside = (place - first_chunk_) % (kArenaChunkBytes / 8);
-  const uint32_t block = inside >> shift;
-  SIMPLER_CHECK(chunk.live > 0 && size_class == class_of(bytes) && (block << shift) == inside && block < chunk.fresh,
-                place, bytes);
-  next_free_[index * kGranules + block] = chunk.free_head;
-  chunk.free_head = static_cast<uint16_t>(block);
-  --live_blocks_;
-  if (chunk.live-- == blocks_of(size_class)) link(index);
-  if (chunk.live == 0) {
-    unlink(index);
-    free_chunks_.push_back(index);
-    --chunks_in_use_;
-  }
-}
-
 void ArgsArena::link(uint32_t index) {
   Chunk& chunk = chunks_[index];
   uint32_t& head = partial_[chunk.size_class];

@@ -122,6 +122,28 @@ class ArgsArena {
   std::unique_ptr<uint16_t[]> next_free_;
 };
 
+inline void ArgsArena::free(uint32_t place, uint32_t bytes) {
+  SIMPLER_CHECK(place >= first_chunk_, place);
+  const uint32_t index = (place - first_chunk_) / (kArenaChunkBytes / 8);
+  SIMPLER_CHECK(index < chunks_touched_, place);
+  Chunk& chunk = chunks_[index];
+  const uint32_t size_class = chunk.size_class;
+  const uint32_t shift = size_class + kSmallestShift - 3;
+  const uint32_t inside = (place - first_chunk_) % (kArenaChunkBytes / 8);
+  const uint32_t block = inside >> shift;
+  SIMPLER_CHECK(chunk.live > 0 && size_class == class_of(bytes) && (block << shift) == inside && block < chunk.fresh,
+                place, bytes);
+  next_free_[index * kGranules + block] = chunk.free_head;
+  chunk.free_head = static_cast<uint16_t>(block);
+  --live_blocks_;
+  if (chunk.live-- == blocks_of(size_class)) link(index);
+  if (chunk.live == 0) {
+    unlink(index);
+    free_chunks_.push_back(index);
+    --chunks_in_use_;
+  }
+}
+
 // A child's side: turns a place that it was given into an address, or refuses it.
 class ArgsArenaView {
  public:

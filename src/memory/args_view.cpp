@@ -44,7 +44,7 @@ Result<wire::TensorRef> ArgsView::reference(uint32_t position) const {
   return ref;
 }
 
-Status ArgsView::tensor(uint32_t position, MappedTensor& out) const {
+Status ArgsView::tensor_slow(uint32_t position, MappedTensor& out) const {
   SIMPLER_ASSIGN_OR_RETURN(const wire::TensorRef ref, reference(position));
   Status status = reader_->resolve(*this, ref, out);
   if (status.is_ok()) [[likely]]

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <cstring>
 #include <vector>
 
 #include "memory/args_arena.h"
@@ -42,6 +42,8 @@ class ArgsView {
 
  private:
   friend class ArgsReader;
+  Status tensor_slow(uint32_t position, MappedTensor& out) const;
+
   ArgsReader* reader_ = nullptr;
   const std::byte* block_ = nullptr;
   const uint64_t* scalar_words_ = nullptr;
@@ -66,6 +68,7 @@ class ArgsReader {
   void forget(const CanonicalIdentity& identity);
 
  private:
+  friend class ArgsView;
   struct Known {
     uint32_t generation = 0;
     AccessMode access = AccessMode::kRead;
@@ -75,6 +78,8 @@ class ArgsReader {
     BufferDescriptor descriptor;
   };
 
+  // The common case: a buffer that was seen before, an interned layout, a view inside. False: `resolve` finds out.
+  bool resolve_known(const wire::TensorRef& ref, MappedTensor& out) const;
   Status learn(const wire::TensorRef& ref);
   const wire::Layout* layout_of(const ArgsView& view, const wire::TensorRef& ref) const;
 
@@ -83,5 +88,39 @@ class ArgsReader {
   ImportRegistry& imports_;
   std::vector<Known> known_;
 };
+
+inline bool ArgsReader::resolve_known(const wire::TensorRef& ref, MappedTensor& out) const {
+  if (ref.buffer >= known_.size() || ref.generation == 0 || ref.flags != 0) return false;
+  const Known& known = known_[ref.buffer];
+  if (known.generation != ref.generation || !tables_.buffer_current(ref.buffer, ref.generation)) return false;
+  const wire::Layout* layout = tables_.layout(ref.layout);
+  if (layout == nullptr || ref.byte_offset > known.nbytes || layout->extent_bytes > known.nbytes - ref.byte_offset ||
+      (ref.byte_offset & (element_size(layout->dtype) - 1)) != 0) {
+    return false;
+  }
+  out.data = known.base + ref.byte_offset;
+  out.layout = layout;
+  out.byte_offset = ref.byte_offset;
+  out.access = known.access;
+  out.device = known.device;
+  out.ref = ref;
+  return true;
+}
+
+inline Status ArgsView::tensor(uint32_t position, MappedTensor& out) const {
+  if (position < tensors_) [[likely]] {
+    wire::TensorRef ref;
+    if (!has_inline_) {
+      std::memcpy(&ref, block_ + position * sizeof ref, sizeof ref);
+    } else if (position == 0) {
+      ref = inline_tensor_;
+    } else {
+      std::memcpy(&ref, block_ + (position - 1) * sizeof ref, sizeof ref);
+    }
+    if (reader_->resolve_known(ref, out)) [[likely]]
+      return Status::ok();
+  }
+  return tensor_slow(position, out);
+}
 
 }  // namespace simpler::memory

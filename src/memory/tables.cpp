@@ -95,9 +95,8 @@ Result<std::unique_ptr<SharedTables>> SharedTables::create(const TablesOptions& 
 }
 
 uint32_t SharedTables::intern_layout(const wire::Layout& layout) {
-  LayoutKey key;
-  std::memcpy(key.words, &layout, sizeof key.words);
-  const uint64_t hash = layout_hash(key.words);
+  const LayoutKey key(layout);
+  const uint64_t hash = key.hash();
   const uint32_t found = find_layout(key, hash);
   return found != 0 ? found : add_layout(layout, hash);
 }
@@ -119,9 +118,7 @@ void SharedTables::grow_hash() {
   hash_.assign(hash_.size() * 2, HashSlot{});
   hash_mask_ = hash_.size() - 1;
   for (uint32_t index = 1; index < layout_count_; ++index) {
-    LayoutKey key;
-    std::memcpy(key.words, &layouts_[index], sizeof key.words);
-    const uint64_t hash = layout_hash(key.words);
+    const uint64_t hash = LayoutKey(layouts_[index]).hash();
     uint64_t at = hash & hash_mask_;
     while (hash_[at].index != 0) at = (at + 1) & hash_mask_;
     hash_[at] = {static_cast<uint32_t>(hash >> 32), index};

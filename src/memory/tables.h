@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -31,17 +32,36 @@ struct TablesOptions {
   const SpaceProbe* space = nullptr;
 };
 
-// 64-bit hash of what makes a layout distinct; the derived sizes take no part.
-inline uint64_t layout_hash(const uint32_t* words12) {
-  uint64_t hash = 0x9E3779B97F4A7C15U;
-  for (uint32_t i = 0; i < 12; i += 2) {
-    uint64_t pair;
-    std::memcpy(&pair, words12 + i, sizeof pair);
-    hash = (hash ^ pair) * 0xFF51AFD7ED558CCDU;
-    hash ^= hash >> 32;
+// What makes a layout distinct: rank, type, shape, strides; the first 48 bytes of a wire::Layout. The derived sizes
+// take no part. In a Tensor shapes and strides lie together just so.
+struct LayoutKey {
+  uint64_t words[6];
+
+  explicit LayoutKey(const Tensor& tensor) {
+    static_assert(offsetof(Tensor, strides) == offsetof(Tensor, shapes) + 20);
+    words[0] = tensor.ndims | (uint64_t{static_cast<uint8_t>(tensor.dtype)} << 32);
+    std::memcpy(words + 1, reinterpret_cast<const char*>(&tensor) + offsetof(Tensor, shapes), 40);
   }
-  return hash;
-}
+  explicit LayoutKey(const wire::Layout& layout) { std::memcpy(words, &layout, sizeof words); }
+
+  bool equals(const wire::Layout& layout) const {
+    const LayoutKey other(layout);
+    uint64_t differing = 0;
+    for (uint32_t i = 0; i < 6; ++i) differing |= words[i] ^ other.words[i];
+    return differing == 0;
+  }
+  uint64_t hash() const {
+    const auto fold = [](uint64_t a, uint64_t b) {
+      __extension__ using Wide = unsigned __int128;
+      const Wide product = static_cast<Wide>(a) * b;
+      return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+    };
+    const uint64_t mixed = fold(words[0] ^ 0x9E3779B97F4A7C15U, words[1] ^ 0xBF58476D1CE4E5B9U) ^
+                           fold(words[2] ^ 0x94D049BB133111EBU, words[3] ^ 0xD6E8FEB86659FD93U) ^
+                           fold(words[4] ^ 0xFF51AFD7ED558CCDU, words[5] ^ 0xC4CEB9FE1A85EC53U);
+    return fold(mixed, 0xA0761D6478BD642FU);
+  }
+};
 
 class SharedTables {
  public:
@@ -56,9 +76,8 @@ class SharedTables {
   // --- layouts -------------------------------------------------------------------------------------------------
   // Index of the layout of a valid tensor; 0 when the table is full and the layout must travel inline.
   uint32_t intern_layout(const Tensor& tensor) {
-    LayoutKey key;
-    key.set(tensor);
-    const uint64_t hash = layout_hash(key.words);
+    const LayoutKey key(tensor);
+    const uint64_t hash = key.hash();
     const uint32_t found = find_layout(key, hash);
     return found != 0 ? found : add_layout(wire::layout_of(tensor), hash);
   }
@@ -120,16 +139,6 @@ class SharedTables {
   const wire::CallableEntry& callable(uint16_t index) const { return callables_[index]; }
 
  private:
-  // ndims, dtype, shapes, strides: the first 48 bytes of a Layout.
-  struct LayoutKey {
-    uint32_t words[12];
-    void set(const Tensor& tensor) {
-      words[0] = tensor.ndims;
-      words[1] = static_cast<uint32_t>(tensor.dtype);
-      std::memcpy(words + 2, tensor.shapes.data(), 20);
-      std::memcpy(words + 7, tensor.strides.data(), 20);
-    }
-  };
   struct HashSlot {
     uint32_t tag = 0;
     uint32_t index = 0;  // 0: free
@@ -152,7 +161,7 @@ class SharedTables {
     for (uint64_t at = hash & hash_mask_;; at = (at + 1) & hash_mask_) {
       const HashSlot slot = hash_[at];
       if (slot.index == 0) return 0;
-      if (slot.tag == tag && std::memcmp(&layouts_[slot.index], key.words, 48) == 0) return slot.index;
+      if (slot.tag == tag && key.equals(layouts_[slot.index])) return slot.index;
     }
   }
   uint32_t add_layout(const wire::Layout& layout, uint64_t hash);
