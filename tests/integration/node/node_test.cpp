@@ -136,8 +136,8 @@ TEST_F(NodeTest, RunsThatNobodyWaitsForEndInOrder) {
     worker.submit([&](Orchestrator& orch) { orch.submit_sub(mix, TaskArgs().inout(words(buffer)).add_scalar(i)); });
     expected = 31 * expected + i;
   }
-  worker.run([](Orchestrator&) {});
-  EXPECT_EQ(word(buffer), expected);
+  worker.run([&](Orchestrator& orch) { orch.submit_sub(mix, TaskArgs().inout(words(buffer)).add_scalar(1)); });
+  EXPECT_EQ(word(buffer), 31 * expected + 1);
 }
 
 TEST_F(NodeTest, ManyTasksPassThroughASmallWindow) {
