@@ -15,9 +15,10 @@ Engine::Engine(const EngineOptions& options, memory::SharedTables& tables, memor
       heap_(heap),
       blocks_(arena.at(arena.slot_block(0))),
       slots_(options.window),
-      map_(tables, {&slots_, [](const void* slots, graph::TaskRef task) {
-                      return static_cast<const SlotTable*>(slots)->unfinished(task);
-                    }}) {
+      map_(tables,
+           {&slots_, [](const void* slots,
+                        graph::TaskRef task) { return static_cast<const SlotTable*>(slots)->unfinished(task); }},
+           options.tensor_map_entries) {
   SIMPLER_CHECK(options.max_runs >= 1 && options.max_runs <= 64, options.max_runs);
   SIMPLER_CHECK(arena.slots() >= options.window, arena.slots(), options.window);
   active_.resize(options.max_runs);

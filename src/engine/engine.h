@@ -34,7 +34,8 @@ struct EngineOptions {
   uint32_t max_runs = 16;   // runs that are not terminal, at most 64
   graph::Inference inference = graph::Inference::kFull;
   bool early_push = true;
-  Nanos stall_warning = 5 * kSecond;  // a group that waits for its lanes while others have work
+  uint32_t tensor_map_entries = 4096;  // views known at first; the map grows with need
+  Nanos stall_warning = 5 * kSecond;   // a group that waits for its lanes while others have work
 };
 
 // A tensor-map entry together with what a task does to it.
