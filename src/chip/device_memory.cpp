@@ -106,11 +106,7 @@ uint64_t DeviceMemory::committed() const {
 
 uint64_t DeviceMemory::quarantined() const {
   MutexLock lock(mutex_);
-  uint64_t sum = 0;
-  for (const auto& [base, allocation] : map_) {
-    if (allocation.kept) sum += mapped_bytes(allocation.size);
-  }
-  return sum;
+  return kept_bytes_;
 }
 
 const DeviceMemory::Map::value_type* DeviceMemory::holder(uint64_t address, uint64_t bytes) const {
@@ -158,7 +154,10 @@ void DeviceMemory::give_back(std::span<const Borrow> spans) {
 void DeviceMemory::quarantine(std::span<const Borrow> spans) {
   MutexLock lock(mutex_);
   for (const Borrow& span : spans) {
-    if (Allocation* allocation = mutable_holder(span)) allocation->kept = true;
+    Allocation* allocation = mutable_holder(span);
+    if (allocation == nullptr || allocation->kept) continue;
+    allocation->kept = true;
+    kept_bytes_ += mapped_bytes(allocation->size);
   }
 }
 

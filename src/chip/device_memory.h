@@ -71,6 +71,7 @@ class DeviceMemory {
   mutable Mutex mutex_;
   Map map_ SIMPLER_GUARDED_BY(mutex_);
   uint64_t committed_ SIMPLER_GUARDED_BY(mutex_) = 0;
+  uint64_t kept_bytes_ SIMPLER_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace simpler::chip
