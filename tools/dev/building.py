@@ -58,8 +58,15 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going:
     say(f"building build/{preset} with {jobs()} jobs")
     wants = ["--target", *targets] if targets else []
     native = ["--", "-k", "0"] if keep_going else []
-    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env=pythons.environment())
+    run(
+        [cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env={**pythons.environment(), **_shared_cache()}
+    )
     return folder
+
+
+def _shared_cache() -> dict[str, str]:
+    """Return the variables with which ccache serves every checkout of this machine: paths count from the checkout."""
+    return {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
 
 
 def _is_configured(folder: Path, arguments: list[str]) -> bool:

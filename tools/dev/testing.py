@@ -29,7 +29,7 @@ def test(only: str | None, everything: bool, wanted_python: str | None) -> None:
     with building.exclusive():
         building.prepare(wanted_python, "test", *demo_groups())
         building.build("release")
-        matched = _ctest("release", only=only)
+        matched = ctest("release", only=only)
         matched |= _pytest(only)
         if only is not None and not matched:
             raise Failure(f"--only {only}: no test matches")
@@ -46,9 +46,9 @@ def test(only: str | None, everything: bool, wanted_python: str | None) -> None:
 def sanitizers(only: str | None = None) -> None:
     """Run every ctest suite under ASan and UBSan, and the suites on threads under TSan."""
     building.build("asan")
-    _ctest("asan", only=only)
+    ctest("asan", only=only)
     building.build("tsan", "thread_suites")
-    _ctest("tsan", only=only, label="threads")
+    ctest("tsan", only=only, label="threads")
     _no_strays("sanitizers")
 
 
@@ -78,11 +78,17 @@ def _closing(text: str) -> list[str]:
     return lines[-1:]
 
 
-def _ctest(preset: str, *, only: str | None, label: str | None = None) -> bool:
+def ctest(preset: str, *, only: str | None, label: str | None = None) -> bool:
     """Run the suites of a tree; returns whether any test matched. Raises Failure when one fails."""
     cmake = Path(pythons.tool("cmake", (3, 25)))
-    ctest = cmake.with_name("ctest")
-    command: list[str | Path] = [ctest, "--test-dir", building.tree(preset), "--output-on-failure", "-j", str(building.jobs())]
+    command: list[str | Path] = [
+        cmake.with_name("ctest"),
+        "--test-dir",
+        building.tree(preset),
+        "--output-on-failure",
+        "-j",
+        str(building.jobs()),
+    ]
     if label is not None:
         command += ["-L", label]
     if only is not None:
@@ -105,8 +111,8 @@ def _fixed_layout() -> list[str]:
 
 def _pytest(only: str | None) -> bool:
     """Run Python tests, doctests and examples; returns whether any test matched. Raises Failure when one fails."""
-    if not (ROOT / "python" / "bindings").is_dir():
-        say("python/bindings is not in this checkout: no Python suites to run")
+    if not (ROOT / "python" / "bindings" / "module.cpp").exists():
+        say("the Python bindings are not in this checkout: no Python suites to run")
         return False
     # Doctests are looked for in the package only: an example that pytest imports would run while it is collected.
     places: list[str | Path] = [ROOT / place for place in ("python/tests", "python/simpler") if (ROOT / place).is_dir()]

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import benching
@@ -99,13 +100,22 @@ def _docs(options: argparse.Namespace) -> None:
 
 
 def _soak(options: argparse.Namespace) -> int:
+    """Spend half of the time on seeded worlds of the engine, then repeat the suites that fork and kill."""
     with building.exclusive():
         building.prepare(options.python, "test")
         tree = building.build("release")
-    program = tree / "tests" / "simulation" / "soak_worlds"
+    program = tree / "tests" / "simulation" / "simulation_worlds"
     if not program.exists():
         raise Failure(f"{program.relative_to(ROOT)} is not built in this checkout", 2)
-    return run([program, "--seconds", str(int(options.minutes * 60)), "--seed", str(options.seed)], check=False)
+    end = time.monotonic() + options.minutes * 60
+    run([program, "--seeds", str(10**12), "--first", str(options.seed), "--seconds", str(int(options.minutes * 30))])
+    rounds = 0
+    while time.monotonic() < end:
+        rounds += 1
+        say(f"soak: round {rounds} of the suites that fork and kill")
+        testing.ctest("release", only="fault|kill|integration|process_test|worker_test|chip_test")
+    say(f"soak: {rounds} rounds without a failure")
+    return 0
 
 
 def _shell(options: argparse.Namespace) -> int:
