@@ -63,19 +63,24 @@ Space look_at_folder(const std::string& folder, bool v2) {
                       read_text(folder + "/memory.stat"));
 }
 
+// Our group and every group above it: the tightest counts. Inside a container the hierarchy's root is our own group,
+// and the listed folder may not exist below it; a folder that is not there limits nothing.
+Space look_upwards(const std::string& root, std::string group, bool v2) {
+  Space space = look_at_folder(root, v2);
+  while (group.size() > 1) {
+    space = smaller(std::move(space), look_at_folder(root + group, v2));
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+  return space;
+}
+
 class SystemSpace final : public SpaceProbe {
  public:
   Space look() const override {
     Space space = machine_space(read_text("/proc/meminfo"));
     const std::string listing = read_text("/proc/self/cgroup");
-    // Inside a container the hierarchy's root is our own group; the listed folder then may not exist below it.
-    const std::string v2 = own_cgroup(listing, "0::");
-    space = smaller(std::move(space), look_at_folder("/sys/fs/cgroup", true));
-    if (v2.size() > 1) space = smaller(std::move(space), look_at_folder("/sys/fs/cgroup" + v2, true));
-    const std::string v1 = own_cgroup(listing, ":memory:");
-    space = smaller(std::move(space), look_at_folder("/sys/fs/cgroup/memory", false));
-    if (v1.size() > 1) space = smaller(std::move(space), look_at_folder("/sys/fs/cgroup/memory" + v1, false));
-    return space;
+    space = smaller(std::move(space), look_upwards("/sys/fs/cgroup", own_cgroup(listing, "0::"), true));
+    return smaller(std::move(space), look_upwards("/sys/fs/cgroup/memory", own_cgroup(listing, ":memory:"), false));
   }
 };
 
