@@ -157,5 +157,28 @@ TEST_P(MatmulTest, DescriptorsThatPointOutsideTheirBufferAreRefused) {
             "matmul: out must not be the memory of a or b");
 }
 
+// A fused multiply-add rounds the same way everywhere, and every other order is fixed.
+TEST(InstructionSets, TheTwoWithFusedMultiplyAddGiveTheSameBytes) {
+  for (const InstructionSet isa : {InstructionSet::kX86V3, InstructionSet::kX86V4}) {
+    if (!is_supported(isa) || !find_module(isa, "").ok()) GTEST_SKIP() << "needs v3 and v4";
+  }
+  const auto v3 = Catalog::open({InstructionSet::kX86V3, ""}), v4 = Catalog::open({InstructionSet::kX86V4, ""});
+  ASSERT_TRUE(v3.ok() && v4.ok());
+  const Value a = Value::random({37, 515}, 1), b = Value::random({515, 77}, 2), bias = Value::random({77}, 3);
+  const Value gamma = Value::random({515}, 4), beta = Value::random({515}, 5);
+  const Value qkv = Value::random({2, 21, 3 * 48}, 6, -3, 3), lengths = Value::of_ints({2}, {21, 8});
+  const Case cases[] = {{"matmul_bias", {a, b, bias}, {Value::blank({37, 77})}, {kActivationGelu, kLayoutKn}},
+                        {"matmul_bias", {a, b, bias}, {Value::blank({37, 77})}, {kActivationTanh, kLayoutKn}},
+                        {"layernorm", {a, gamma, beta}, {Value::blank({37, 515})}, {word_of(1e-5F)}},
+                        {"softmax", {a}, {Value::blank({37, 515})}, {word_of(3)}},
+                        {"l2norm", {a}, {Value::blank({37, 515})}, {word_of(0)}},
+                        {"attention", {qkv, lengths}, {Value::blank({2, 21, 48})}, {3, word_of(0.25F)}}};
+  for (const Case& c : cases) {
+    const auto narrow = run_case((*v3)->find(c.kernel.data(), c.kernel.size(), 0)->entry, c, Layout::kContiguous, 1);
+    const auto wide = run_case((*v4)->find(c.kernel.data(), c.kernel.size(), 0)->entry, c, Layout::kContiguous, 1);
+    EXPECT_TRUE(same_bytes(narrow[0], wide[0])) << c.kernel;
+  }
+}
+
 }  // namespace
 }  // namespace simpler::kernels

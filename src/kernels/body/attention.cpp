@@ -14,7 +14,7 @@ namespace simpler::kernels::body {
 namespace {
 
 constexpr int64_t kScoreFloats = 65536;
-constexpr int64_t kMostQueries = 64;
+constexpr int64_t kMostQueries = 128;
 thread_local float scores[kScoreFloats];
 
 struct Heads {
@@ -36,9 +36,10 @@ void attend(const Heads& h, int64_t item, int64_t head, int64_t length) {
   }
   if (length == 0) return;
   const int64_t pitch = (length + Lanes::kCount - 1) / Lanes::kCount * Lanes::kCount;
-  const int64_t group = std::clamp<int64_t>(kScoreFloats / pitch, 1, kMostQueries);
-  for (int64_t first = 0; first < length; first += group) {
-    const int64_t queries = std::min(group, length - first);
+  const int64_t most = std::clamp<int64_t>(kScoreFloats / pitch, 1, kMostQueries);
+  const int64_t groups = (length + most - 1) / most;
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t first = length * group / groups, queries = length * (group + 1) / groups - first;
     gemm({.m = queries,
           .n = length,
           .k = h.width,
