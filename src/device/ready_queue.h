@@ -21,6 +21,7 @@ class ReadyQueue {
   void attach(Cell* cells, uint32_t capacity) {
     cells_ = cells;
     mask_ = capacity - 1;
+    primed_ = false;  // these cells may hold the turns of another queue
     reset();
   }
 

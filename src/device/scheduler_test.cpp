@@ -223,6 +223,21 @@ TEST(ReadyQueue, KeepsOrderOverManyLapsAndAnswersFullAndEmpty) {
   EXPECT_EQ(out, 9u);
 }
 
+TEST(ReadyQueue, StartsAnewInCellsOfAnotherCapacity) {
+  std::vector<ReadyQueue::Cell> cells(8);
+  ReadyQueue queue;
+  for (uint32_t capacity : {8u, 4u, 8u, 2u, 8u}) {
+    queue.attach(cells.data(), capacity);
+    uint32_t out = 0;
+    EXPECT_FALSE(queue.pop(out));
+    for (uint32_t i = 0; i < capacity + 1; ++i) EXPECT_EQ(queue.push(i), i < capacity);
+    for (uint32_t i = 0; i < capacity - 1; ++i) {
+      ASSERT_TRUE(queue.pop(out));
+      EXPECT_EQ(out, i);
+    }
+  }
+}
+
 TEST(CoreMap, GivesEachCoreToOneTaker) {
   CoreMap map;
   map.reset(70);

@@ -224,6 +224,22 @@ TEST_P(Runs, ManyIndependentTasksAllRunAndTheStorageIsReused) {
   EXPECT_EQ(chip->statistics().blocks, 4000u);
 }
 
+TEST_P(Runs, TheSizeOfTheWindowMayChangeFromRunToRun) {
+  auto chip = make_chip(options());
+  const ChipCallable callable = graph("independent", {kInout});
+  int32_t expected = 0;
+  for (uint64_t window : {64u, 4u, 2048u, 16u, 4096u, 0u}) {
+    CallConfig config;
+    config.runtime_env.ring_task_window[0] = window;
+    std::vector<int32_t> counter(1, expected);
+    const uint64_t tasks = window == 0 ? 100 : window;
+    const Status status = run_once(*chip, callable, {host(counter)}, {kCount, tasks}, config);
+    ASSERT_TRUE(status.is_ok()) << status.describe();
+    expected += static_cast<int32_t>(tasks);
+    EXPECT_EQ(counter[0], expected);
+  }
+}
+
 TEST_P(Runs, ARunIsPreparedWhileAnotherOneIsLive) {
   auto chip = make_chip(options());
   ASSERT_TRUE(chip->register_callable(3, graph("chain", {kInout}).bytes()).is_ok());
