@@ -81,6 +81,19 @@ Result<CatalogOptions> catalog_options(const Environment& environment) {
   return options;
 }
 
+namespace {
+
+// The best instruction set that runs here and whose module exists: a build may leave some out.
+Result<InstructionSet> best_installed(const std::string& directory) {
+  SIMPLER_ASSIGN_OR_RETURN(const InstructionSet best, best_instruction_set());
+  for (const InstructionSet isa : built_instruction_sets()) {
+    if (is_supported(isa) && find_module(isa, directory).ok()) return isa;
+  }
+  return best;  // looking for it gives the error that lists the folders
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Catalog>> Catalog::open(const CatalogOptions& options) {
   InstructionSet isa{};
   if (options.instruction_set) {
@@ -89,7 +102,7 @@ Result<std::unique_ptr<Catalog>> Catalog::open(const CatalogOptions& options) {
       return unsupported("this machine cannot run kernels for instruction set " + std::string(name_of(isa)));
     }
   } else {
-    SIMPLER_ASSIGN_OR_RETURN(isa, best_instruction_set());
+    SIMPLER_ASSIGN_OR_RETURN(isa, best_installed(options.directory));
   }
   SIMPLER_ASSIGN_OR_RETURN(const std::string path, find_module(isa, options.directory));
   // Never closed: a core may be inside a kernel until the process ends.

@@ -20,7 +20,7 @@
 namespace simpler::kernels {
 
 struct CatalogOptions {
-  // Forces an instruction set (tests; callgrind needs v3). Unset: the best one that can run here.
+  // Forces an instruction set (tests; callgrind needs v3). Unset: the best one that runs here and is installed.
   std::optional<InstructionSet> instruction_set;
   // Folder of simpler_kernels_<isa>.so. Empty: looked for beside the program's or library's own file (the file itself,
   // `lib/simpler` and `kernels` there), in the four folders above it, and where the build put or installs modules.

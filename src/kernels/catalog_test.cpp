@@ -1,6 +1,8 @@
 #include "kernels/catalog.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <stdlib.h>
 
 #include <gtest/gtest.h>
 
@@ -68,6 +70,20 @@ TEST(Catalog, AFolderWithoutModulesIsNamed) {
   ASSERT_FALSE(catalog.ok());
   EXPECT_EQ(catalog.status().code(), StatusCode::kNotFound);
   EXPECT_NE(catalog.status().message().find("is in none of: /nonexistent"), std::string_view::npos);
+}
+
+TEST(Catalog, WithoutAWishTheBestModuleThatIsInstalledIsTaken) {
+  const InstructionSet lowest = built_instruction_sets().back();
+  const auto module = find_module(lowest, "");
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::string folder = testing::TempDir() + "modules_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::filesystem::copy(*module, folder);
+  const auto catalog = Catalog::open({std::nullopt, folder});
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(catalog.ok()) << catalog.status().message();
+  EXPECT_EQ((*catalog)->instruction_set(), lowest);
+  EXPECT_EQ((*catalog)->path().rfind(folder, 0), 0U);
 }
 
 TEST(Catalog, ArgumentsAreCheckedForCountDirectionTypeAndRank) {

@@ -18,10 +18,10 @@ Result<InstructionSet> parse_instruction_set(std::string_view text);
 // True when processor and operating system (saved registers) support it.
 bool is_supported(InstructionSet isa);
 
-// Those modules that the build made for this kind of processor, best first.
+// Those that can be built for this kind of processor, best first.
 std::span<const InstructionSet> built_instruction_sets();
 
-// The best one that is both built and supported.
+// The best of them that runs here.
 Result<InstructionSet> best_instruction_set();
 
 }  // namespace simpler::kernels
