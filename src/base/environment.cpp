@@ -18,6 +18,7 @@ constexpr std::array kVariables = {
     VariableInfo{Variable::kKernelIsa, "SIMPLER_KERNEL_ISA", "instruction set of the ready-made kernels"},
     VariableInfo{Variable::kCacheDir, "SIMPLER_CACHE_DIR", "folder for compiled kernels"},
     VariableInfo{Variable::kTrace, "SIMPLER_TRACE", "file that receives a trace of every worker"},
+    VariableInfo{Variable::kStrict, "SIMPLER_STRICT", "1: a setting of Worker that nobody knows is an error"},
     VariableInfo{Variable::kCc, "CC", "C compiler of host builds"},
     VariableInfo{Variable::kCxx, "CXX", "C++ compiler of host builds"},
     VariableInfo{Variable::kHome, "HOME", "where the cache folder lies by default"},

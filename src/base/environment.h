@@ -27,6 +27,7 @@ enum class Variable : uint8_t {
   kKernelIsa,
   kCacheDir,
   kTrace,
+  kStrict,
   kCc,
   kCxx,
   kHome,

@@ -8,11 +8,14 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "simpler/buffer.h"
 #include "simpler/callable.h"
+#include "simpler/run.h"
 #include "simpler/status.h"
 #include "simpler/worker.h"
 
@@ -49,5 +52,13 @@ struct HostCallable {
 
 void set_host_language(Worker& worker, HostLanguage language);
 CallableHandle register_host(Worker& worker, HostCallable callable);
+
+// Calls back once when the run is over, on a thread of the worker's; at once, on this one, when it already is.
+void notify_done(const RunHandle& run, std::function<void()> callback);
+// The live host buffer of this worker that holds all of [data, data + nbytes); invalid when there is none.
+Buffer find_host_buffer(Worker& worker, const std::byte* data, std::uint64_t nbytes);
+// Level 2 only: a buffer over memory of this process that `keep` owns. Throws Error.
+Buffer wrap_host_memory(Worker& worker, std::byte* data, std::uint64_t nbytes, AccessMode access,
+                        std::shared_ptr<const void> keep);
 
 }  // namespace simpler

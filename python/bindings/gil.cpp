@@ -1,0 +1,87 @@
+#include "bindings/gil.h"
+
+#include <vector>
+
+#include "bindings/children.h"
+
+namespace simpler::python {
+namespace {
+
+// What this thread gave up in before_block, innermost last; null where it did not hold the lock.
+thread_local std::vector<PyThreadState*> given_up;
+thread_local PyGILState_STATE held_for_fork;
+
+bool interpreter_is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
+#else
+  return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
+#endif
+}
+
+void before_block() {
+  given_up.push_back(PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr);
+}
+
+void after_block() {
+  PyThreadState* const state = given_up.back();
+  given_up.pop_back();
+  if (state != nullptr) {
+    PyEval_RestoreThread(state);
+  }
+}
+
+void before_fork() {
+  held_for_fork = PyGILState_Ensure();
+  PyOS_BeforeFork();
+}
+
+void after_fork_parent() {
+  PyOS_AfterFork_Parent();
+  PyGILState_Release(held_for_fork);
+}
+
+void after_fork_child() {
+  PyOS_AfterFork_Child();
+}
+
+void enter_serving() {
+  PyEval_SaveThread();
+}
+
+}  // namespace
+
+HostLanguage host_language() {
+  HostLanguage language;
+  language.before_fork = &before_fork;
+  language.after_fork_parent = &after_fork_parent;
+  language.after_fork_child = &after_fork_child;
+  language.enter_serving = &enter_serving;
+  language.leave_serving = &flush_streams;
+  language.load = &load_function;
+  language.before_block = &before_block;
+  language.after_block = &after_block;
+  return language;
+}
+
+std::shared_ptr<PyObject> hold(nb::handle object) {
+  Py_XINCREF(object.ptr());
+  return {object.ptr(), [](PyObject* owned) {
+            if (owned == nullptr || interpreter_is_ending()) {
+              return;
+            }
+            const PyGILState_STATE state = PyGILState_Ensure();
+            Py_DECREF(owned);
+            PyGILState_Release(state);
+          }};
+}
+
+void with_lock(const std::function<void()>& body) {
+  if (interpreter_is_ending()) {
+    return;
+  }
+  const nb::gil_scoped_acquire lock;
+  body();
+}
+
+}  // namespace simpler::python

@@ -1,0 +1,29 @@
+// Who holds the interpreter lock around forks, waits and callbacks.
+//
+// A thread of Python enters the bindings with the lock. Calls that may block give it up; the worker's hooks give it up
+// for the waits inside a submit. A fork takes it, so that the child starts with a sound interpreter, and the child
+// keeps it until it serves.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <nanobind/nanobind.h>
+
+#include "worker/host_language.h"
+
+namespace simpler::python {
+
+namespace nb = nanobind;
+
+// The hooks of every worker that Python makes.
+HostLanguage host_language();
+
+// Owns one reference and gives it up under the lock, from whatever thread; after the interpreter ended it is left
+// alone.
+std::shared_ptr<PyObject> hold(nb::handle object);
+
+// Runs `body` under the lock on any thread, with or without it.
+void with_lock(const std::function<void()>& body);
+
+}  // namespace simpler::python
