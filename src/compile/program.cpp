@@ -54,6 +54,7 @@ class SpawnSetup {
   }
   int spawn(pid_t& pid, const std::vector<std::string>& argv) {
     std::vector<char*> pointers;
+    pointers.reserve(argv.size() + 1);
     for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.c_str()));
     pointers.push_back(nullptr);
     return posix_spawn(&pid, argv[0].c_str(), &actions_, &attributes_, pointers.data(), environ);

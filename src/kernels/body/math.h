@@ -5,7 +5,7 @@
 // NaN goes through; infinities give the limit.
 #pragma once
 
-#include "lanes.h"
+#include "kernels/body/lanes.h"
 
 namespace simpler::kernels::body {
 
