@@ -22,7 +22,9 @@ def expected_output(source: str) -> str:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_prints_what_it_says(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [sys.executable, example], cwd=tmp_path, capture_output=True, text=True, timeout=200, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 0, done.stderr
     pattern = re.escape(expected_output(example.read_text())).replace(re.escape("..."), ".*")
     assert re.fullmatch(pattern, done.stdout.strip()), done.stdout

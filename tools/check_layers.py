@@ -1,7 +1,7 @@
 """Check what includes what, and the words that may occur only in certain places.
 
 - a file of src/<library>/ includes only libraries that docs/architecture/layers.txt lists for it, and public headers
-- every quoted include resolves from src/, include/, or the root of its own tree, never relative to the file
+- every quoted include resolves from src/, include/, or the root of its own tree; beside the file only in a suite or example
 - a public header includes only public headers and the standard library
 - names of chip generations occur in product code only under src/spec/
 - the environment is read in src/base/environment.cpp only
@@ -166,6 +166,8 @@ def check_includes(path: Path, lines: list[str], layers: dict[str, tuple[int, se
     found = []
     parts = path.relative_to(ROOT).parts
     roots = [ROOT / "src", ROOT / "include", ROOT / parts[0]]
+    if parts[0] in ("tests", "bench", "examples"):
+        roots.append(path.parent)
     roots += [ROOT / chosen for folder, chosen in CHOSEN_BY_BUILD.items() if name(path).startswith(f"{folder}/")]
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)

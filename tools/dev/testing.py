@@ -58,9 +58,14 @@ def demo_groups() -> tuple[str, ...]:
 
 
 def demo_package() -> Path | None:
-    """Return the folder of the demo, or None when the checkout has none."""
+    """Return the folder of the demo, or None when the checkout lacks it or the bindings that it needs."""
     folder = ROOT / "examples" / "search"
-    return folder if (folder / "__main__.py").exists() else None
+    return folder if (folder / "__main__.py").exists() and has_bindings() else None
+
+
+def has_bindings() -> bool:
+    """Return whether the checkout has the Python extension."""
+    return (ROOT / "python" / "bindings" / "module.cpp").exists()
 
 
 def closing_lines() -> None:
@@ -111,7 +116,7 @@ def _fixed_layout() -> list[str]:
 
 def _pytest(only: str | None) -> bool:
     """Run Python tests, doctests and examples; returns whether any test matched. Raises Failure when one fails."""
-    if not (ROOT / "python" / "bindings" / "module.cpp").exists():
+    if not has_bindings():
         say("the Python bindings are not in this checkout: no Python suites to run")
         return False
     # Doctests are looked for in the package only: an example that pytest imports would run while it is collected.
