@@ -1,4 +1,4 @@
-"""Write docs/reference from what is shipped: headers, the options struct, the table of variables, the Python package.
+"""Write docs/reference from what is shipped, and the example blocks of README.md.
 
 `--check` writes nothing and fails when a page is out of date. The Python page needs the stubs of a built extension; without
 them that page is left as it is.
@@ -136,6 +136,23 @@ def config_page(text: str) -> str:
     return text
 
 
+def with_examples(text: str) -> str:
+    """Return a page in which each include mark is followed by the code and the output of the example that it names."""
+    for mark in re.findall(r"<!-- include: (\S+) -->", text):
+        before, begin, rest = text.partition(f"<!-- include: {mark} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        block = ""
+        for path in sorted(ROOT.glob(mark))[:1]:
+            comment, language = ("#", "python") if path.suffix == ".py" else ("//", "cpp")
+            code, _, output = path.read_text().partition(f"\n{comment} Output:\n")
+            printed = "\n".join(line.removeprefix(comment).removeprefix(" ") for line in output.strip().splitlines())
+            block = (
+                f"[{name(path)}]({name(path)}):\n\n```{language}\n{code.strip()}\n```\n\nIt prints\n\n```text\n{printed}\n```\n"
+            )
+        text = "".join((before, begin, block, end, after))
+    return text
+
+
 def signatures(tree: ast.Module, wanted: set[str] | None) -> list[str]:
     """Return the public classes and functions of a module as page lines."""
     out: list[str] = []
@@ -209,7 +226,12 @@ def exported(tree: ast.Module) -> set[str]:
 def main() -> None:
     reference = ROOT / "docs" / "reference"
     config = reference / "config.md"
-    pages = {reference / "cpp.md": cpp_page(), config: config_page(config.read_text())}
+    readme = ROOT / "README.md"
+    pages = {
+        readme: with_examples(readme.read_text()),
+        reference / "cpp.md": cpp_page(),
+        config: config_page(config.read_text()),
+    }
     python = python_page()
     if python is not None:
         pages[reference / "python.md"] = python

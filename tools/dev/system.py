@@ -37,8 +37,6 @@ BUILD_NEEDS = (
     Need("libssl-dev", header="openssl/evp.h"),
     Need("libfmt-dev", header="fmt/core.h"),
     Need("nlohmann-json3-dev", header="nlohmann/json.hpp"),
-    Need("libboost1.81-dev", header="boost/unordered/unordered_flat_map.hpp"),
-    Need("libeigen3-dev", header="eigen3/Eigen/Core"),
     Need("libgtest-dev", header="gtest/gtest.h"),
 )
 LINT_NEEDS = (
@@ -47,6 +45,7 @@ LINT_NEEDS = (
     Need("clang-tidy", program="clang-tidy"),
 )
 BENCH_NEEDS = (
+    Need("libboost1.81-dev", header="boost/unordered/unordered_flat_map.hpp"),
     Need("libtbb-dev", header="tbb/task_group.h"),
     Need("libstarpu-dev", header="starpu/1.3/starpu.h"),
     Need("valgrind", program="valgrind"),
