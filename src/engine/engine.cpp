@@ -24,6 +24,7 @@ Engine::Engine(const EngineOptions& options, memory::SharedTables& tables, memor
   active_.resize(options.max_runs);
   order_.reserve(options.max_runs);
   entries_.resize(64);
+  if (options.inference != graph::Inference::kFull) always_ = kTraitWeakRules;
 }
 
 Engine::~Engine() = default;

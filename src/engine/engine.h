@@ -41,6 +41,16 @@ struct EngineOptions {
 // A tensor-map entry together with what a task does to it.
 using EntryWord = uint64_t;
 
+// What the checks learnt about a member. None: the common path.
+enum Traits : uint32_t {
+  kTraitMixed = graph::EntryFlags::kEntryMixed,  // several views of one buffer may overlap: compare them in pairs
+  kTraitPinned = graph::EntryFlags::kEntryPinned,
+  kTraitNoDep = 4,
+  kTraitNothing = 8,  // a tensor without an entry
+  kTraitWeakRules = 16,
+  kTraitDependencies = 32,
+};
+
 // What the engine tells its driver after a call; the driver empties it outside of the lock.
 struct EngineNews {
   struct Finished {
@@ -174,8 +184,7 @@ class Engine {
   void count_running(const Slot& from, Slot& slot);
   template <graph::Inference kInference, bool kCommon>
   void link_with(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self);
-  void link_tensors(const EntryWord* entries, size_t count, uint32_t traits, uint32_t index, Slot& slot,
-                    graph::TaskRef self);
+  void finish_links(const TaskRequest& request, uint32_t traits, uint32_t index, Slot& slot);
   void link_unusual(const EntryWord* entries, size_t count, uint32_t index, Slot& slot, graph::TaskRef self);
   void spill_successor(uint32_t producer, uint32_t consumer);
   void pin_tensors(std::span<const wire::TensorRef> tensors);
@@ -263,6 +272,7 @@ class Engine {
   mutable SlotTable slots_;
   graph::TensorMap map_;
   graph::ScopeStack scopes_;
+  uint32_t always_ = 0;       // traits of every member that rules out the common path: not 0 under the weaker rules
   uint32_t member_mark_ = 0;  // stamps the entries that one member names
 
   std::vector<LaneState> lanes_;
@@ -283,6 +293,7 @@ class Engine {
   std::vector<uint8_t> order_;  // places of active runs in the order of their begin
   uint64_t last_run_ = 0;
   ActiveRun* building_ = nullptr;
+  uint64_t open_run_ = 0;       // id of the run that takes submits: it is being built and has no error; 0: none
   uint64_t finish_wanted_ = 0;  // places of active runs that may be terminal
   uint32_t timed_tasks_ = 0;
   uint32_t timed_runs_ = 0;

@@ -51,6 +51,7 @@ Result<RunRef> Engine::begin_run(const RunOptions& options) {
   active.deadline = 0;
   if (options.timeout > 0) ++timed_runs_;
   building_ = &active;
+  open_run_ = active.id;
   map_.begin_epoch();
   named_seen_ = 0;
   SIMPLER_CHECK(scopes_.depth() == 0);
@@ -63,6 +64,7 @@ Result<RunRef> Engine::begin_run(const RunOptions& options) {
 void Engine::end_submission(ActiveRun& active) {
   scopes_.end_all([this](uint32_t allocation) { unhold(allocation); });
   building_ = nullptr;
+  open_run_ = 0;
   active.closed = true;
   if (!active.executing) active.record->phase = RunPhase::kPrepared;
   want_finish(active);
@@ -140,6 +142,7 @@ uint32_t Engine::settle_doomed(uint32_t limit) {
 
 void Engine::record_error(ActiveRun& active, Status why) {
   active.failed = true;
+  if (open_run_ == active.id) open_run_ = 0;
   active.record->errors.push_back(std::move(why));
 }
 

@@ -34,6 +34,20 @@ SlotTable::~SlotTable() {
   munmap(details_, uint64_t{window_} * sizeof(SlotDetails));
 }
 
+void SlotTable::find_lowest() {
+  for (uint32_t summary = lowest_ / 64; summary < free_summary_.size(); ++summary) {
+    while (free_summary_[summary] != 0) {
+      const uint32_t word = summary * 64 + static_cast<uint32_t>(std::countr_zero(free_summary_[summary]));
+      if (free_[word] != 0) {
+        lowest_ = word;
+        return;
+      }
+      free_summary_[summary] &= free_summary_[summary] - 1;
+    }
+  }
+  SIMPLER_UNREACHABLE(live_, window_);
+}
+
 uint32_t SlotTable::take_chunk() {
   ++chunks_live_;
   uint32_t taken = free_chunk_;

@@ -38,8 +38,8 @@ struct alignas(64) Slot {
   static constexpr uint32_t kInlineSuccessors = 6;
 
   uint32_t generation;  // generation and index
-  uint32_t pending;     // unfinished producers
   uint32_t mark;        // the last consumer that took an edge from here: filters duplicates
+  uint32_t pending;     // unfinished producers
   uint32_t successor_count;
   uint32_t spill;       // first chunk of further successors
   uint32_t after_mask;  // ring positions of the unfinished producers that are pushed on `lane`
@@ -97,19 +97,22 @@ class SlotTable {
 
   // Needs !full(). The generation becomes odd.
   uint32_t take() {
-    uint32_t summary = 0;
-    while (free_summary_[summary] == 0) ++summary;
-    const uint32_t word = summary * 64 + static_cast<uint32_t>(std::countr_zero(free_summary_[summary]));
-    const uint32_t index = word * 64 + static_cast<uint32_t>(std::countr_zero(free_[word]));
-    free_[word] &= free_[word] - 1;
-    if (free_[word] == 0) free_summary_[summary] &= free_summary_[summary] - 1;
+    uint64_t word = free_[lowest_];
+    if (word == 0) [[unlikely]] {
+      find_lowest();
+      word = free_[lowest_];
+    }
+    const uint32_t index = lowest_ * 64 + static_cast<uint32_t>(std::countr_zero(word));
+    free_[lowest_] = word & (word - 1);
     ++live_;
     slots_[index].generation += window_;
     return index;
   }
   void put_back(uint32_t index) {
-    free_[index / 64] |= uint64_t{1} << (index % 64);
-    free_summary_[index / 4096] |= uint64_t{1} << (index / 64 % 64);
+    const uint32_t word = index / 64;
+    free_[word] |= uint64_t{1} << (index % 64);
+    free_summary_[word / 64] |= uint64_t{1} << (word % 64);
+    if (word < lowest_) lowest_ = word;
     --live_;
   }
 
@@ -134,12 +137,15 @@ class SlotTable {
   uint32_t chunks_live() const { return chunks_live_; }
 
  private:
+  void find_lowest();
+
   uint32_t window_;
   uint32_t live_ = 0;
   Slot* slots_;
   SlotDetails* details_;
-  std::vector<uint64_t> free_;
-  std::vector<uint64_t> free_summary_;
+  uint32_t lowest_ = 0;                 // no word before this one has a free slot
+  std::vector<uint64_t> free_;          // a bit for each free slot
+  std::vector<uint64_t> free_summary_;  // a bit for each word that may have one
   std::vector<IdChunk> chunks_;
   uint32_t free_chunk_ = kNoChunk;
   uint32_t chunks_live_ = 0;

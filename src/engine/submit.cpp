@@ -12,14 +12,6 @@ namespace simpler::engine {
 
 namespace {
 
-// What the checks learnt about a member's tensors.
-enum Traits : uint32_t {
-  kHasMixed = graph::EntryFlags::kEntryMixed,  // several views of one buffer may overlap: compare them in pairs
-  kHasPinned = graph::EntryFlags::kEntryPinned,
-  kHasNoDep = 4,
-  kHasNothing = 8,  // a tensor without an entry
-};
-
 // An entry and what its argument does to it, in one word: entries lie on 64-byte lines.
 graph::Entry* entry_of(EntryWord word) {
   return reinterpret_cast<graph::Entry*>(word & ~uint64_t{63});
@@ -102,13 +94,13 @@ Status Engine::check_tensor(const MemberArgs& member, size_t at, uint32_t mark, 
   *entry = 0;
   if (static_cast<uint8_t>(tag) >= static_cast<uint8_t>(TensorArgType::kNoDep)) {
     if (!is_known(tag)) return invalid_argument("tensor " + std::to_string(at) + " has an unknown tag");
-    *traits |= kHasNoDep | kHasNothing;
+    *traits |= kTraitNoDep | kTraitNothing;
     return map_.check(member.tensors[at]);
   }
   Status why;
   graph::Entry* const found = map_.find(member.tensors[at], &why);
   if (found == nullptr) {
-    *traits |= kHasNothing;
+    *traits |= kTraitNothing;
     return why.is_ok() ? Status::ok() : std::move(why).context("tensor " + std::to_string(at));
   }
   const uint32_t rule = graph::kTagRules[static_cast<uint8_t>(tag)];
@@ -131,7 +123,7 @@ inline Status Engine::check_tensors(const MemberArgs& member, EntryWord* entries
   const wire::TensorRef* const tensors = member.tensors.data();
   const TensorArgType* const tags = member.tags.data();
   const size_t count = member.tensors.size();
-  uint32_t all = 0;
+  uint32_t all = always_;
   for (size_t i = 0; i < count; ++i) {
     const auto tag = static_cast<uint32_t>(tags[i]);
     graph::Entry* const entry = prober.known(tensors[i]);
@@ -217,15 +209,6 @@ inline void Engine::link_with(const EntryWord* entries, size_t count, uint32_t i
     } else {
       map_.write<kInference, !kCommon>(entry, self, (word & graph::kWaitsForWriter) != 0, edge);
     }
-  }
-}
-
-inline void Engine::link_tensors(const EntryWord* entries, size_t count, uint32_t traits, uint32_t index, Slot& slot,
-                                 graph::TaskRef self) {
-  if (options_.inference == graph::Inference::kFull && (traits & (kHasMixed | kHasNothing)) == 0) [[likely]] {
-    link_with<graph::Inference::kFull, true>(entries, count, index, slot, self);
-  } else {
-    link_unusual(entries, count, index, slot, self);
   }
 }
 
@@ -326,12 +309,11 @@ inline void Engine::publish(ActiveRun& active, uint32_t index, Slot& slot) {
 }
 
 Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* task) {
-  ActiveRun* const active = building_;
-  if (active == nullptr || active->record != run.record || active->id != run.id || active->failed) [[unlikely]] {
+  if (run.id != open_run_) [[unlikely]]
     return check_run(run);
-  }
+  ActiveRun& active = *building_;
   if (request.members.size() != 1) [[unlikely]]
-    return submit_group(run, *active, request, task);
+    return submit_group(run, active, request, task);
   const MemberArgs& member = request.members[0];
   const size_t count = member.tensors.size();
   const uint64_t bytes = block_bytes(member);
@@ -343,14 +325,15 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
     SIMPLER_RETURN_IF_ERROR(check_member(request, member, &lane));
     if (entries_.size() < count) entries_.resize(count);
   }
-  if (!request.dependencies.empty()) [[unlikely]]
-    SIMPLER_RETURN_IF_ERROR(check_dependencies(run, request));
   map_.make_room(static_cast<uint32_t>(count));
   EntryWord* const entries = entries_.data();
   uint32_t traits = 0;
   SIMPLER_RETURN_IF_ERROR(check_tensors(member, entries, &traits));
-  if ((traits & (kHasMixed | kHasNoDep)) != 0) [[unlikely]]
-    SIMPLER_RETURN_IF_ERROR(check_overlaps(member));
+  if (!request.dependencies.empty()) traits |= kTraitDependencies;
+  if ((traits & (kTraitMixed | kTraitNoDep | kTraitDependencies)) != 0) [[unlikely]] {
+    SIMPLER_RETURN_IF_ERROR(check_dependencies(run, request));
+    if ((traits & (kTraitMixed | kTraitNoDep)) != 0) SIMPLER_RETURN_IF_ERROR(check_overlaps(member));
+  }
   if (slots_.full()) [[unlikely]]
     return would_block("all slots of the window are taken");
   uint32_t large = 0;
@@ -361,13 +344,13 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
 
   // Nothing can fail from here on.
   uint32_t index = 0;
-  Slot& slot = open_slot(*active, request, &index);
+  Slot& slot = open_slot(active, request, &index);
   slot.lane = static_cast<uint16_t>(lane);
   slot.tensors = static_cast<uint16_t>(count);
   slot.scalars = static_cast<uint16_t>(member.scalars.size());
   const graph::TaskRef self = slot.generation;
   *task = {run.id, index, self};
-  if (bytes == sizeof(wire::TensorRef) && count == 1) {
+  if (count == 1 && member.scalars.empty()) {
     slot.flags = kSlotInline;
     slots_.details(index).tensor = member.tensors[0];
   } else if (large == 0) [[likely]] {
@@ -377,16 +360,23 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
     slots_.details(index).args = large;
     write_block(arena_.at(large), member);
   }
-  link_tensors(entries, count, traits, index, slot, self);
-  if (!request.dependencies.empty()) [[unlikely]]
-    add_explicit(request, index, slot, self);
-  if ((traits & (kHasPinned | kHasNoDep)) != 0) [[unlikely]] {
-    slot.flags |= kSlotPins;
-    pin_tensors(member.tensors);
+  if (traits == 0) [[likely]] {
+    link_with<graph::Inference::kFull, true>(entries, count, index, slot, self);
+  } else {
+    link_unusual(entries, count, index, slot, self);
+    finish_links(request, traits, index, slot);
   }
   counters_.edges += slot.pending;
-  publish(*active, index, slot);
+  publish(active, index, slot);
   return Status::ok();
+}
+
+// What few tasks have: explicit dependencies and allocations.
+void Engine::finish_links(const TaskRequest& request, uint32_t traits, uint32_t index, Slot& slot) {
+  add_explicit(request, index, slot, slots_.ref(index));
+  if ((traits & (kTraitPinned | kTraitNoDep)) == 0) return;
+  slot.flags |= kSlotPins;
+  for (const MemberArgs& member : request.members) pin_tensors(member.tensors);
 }
 
 Status Engine::check_group(const RunRef& run, const TaskRequest& request, uint32_t* traits) {
@@ -414,7 +404,7 @@ Status Engine::check_group(const RunRef& run, const TaskRequest& request, uint32
     uint32_t member_traits = 0;
     SIMPLER_RETURN_IF_ERROR(
         member_prefix(check_tensors(request.members[i], entries_.data() + first, &member_traits), request, i));
-    if ((member_traits & (kHasMixed | kHasNoDep)) != 0) {
+    if ((member_traits & (kTraitMixed | kTraitNoDep)) != 0) {
       SIMPLER_RETURN_IF_ERROR(member_prefix(check_overlaps(request.members[i]), request, i));
     }
     *traits |= member_traits;
@@ -462,11 +452,7 @@ Status Engine::submit_group(const RunRef& run, ActiveRun& active, const TaskRequ
     link_unusual(entries_.data() + first, member.tensors.size(), index, slot, slots_.ref(index));
     first += member.tensors.size();
   }
-  add_explicit(request, index, slot, slots_.ref(index));
-  if ((traits & (kHasPinned | kHasNoDep)) != 0) {
-    slot.flags |= kSlotPins;
-    for (const MemberArgs& member : request.members) pin_tensors(member.tensors);
-  }
+  finish_links(request, traits, index, slot);
   counters_.edges += slot.pending;
   *task = {run.id, index, slot.generation};
   publish(active, index, slot);
