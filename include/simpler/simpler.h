@@ -5,6 +5,7 @@
 #include "simpler/call_config.h"
 #include "simpler/callable.h"
 #include "simpler/chip_callable.h"
+#include "simpler/compile.h"
 #include "simpler/orchestrator.h"
 #include "simpler/run.h"
 #include "simpler/status.h"

@@ -119,10 +119,13 @@ int child_main(const ChildPlan& plan, ChildKind kind, std::uint32_t index, std::
   if (!watch.ok()) {
     return startup.failed(watch.status());
   }
+  if (plan.trace.recorder() != nullptr) {
+    plan.trace.recorder()->after_fork_in_child(context.name());
+  }
   const UserTime user_time(mailbox.statistics, plan.options->measure_user_time);
   if (kind == ChildKind::kHost) {
     ChildMemory memory(*view, *plan.memory, memory::Endpoint::kHost);
-    HostHandler handler(plan.host_table, *plan.language, memory.reader, memory.imports, user_time);
+    HostHandler handler(plan.host_table, *plan.language, memory.reader, memory.imports, user_time, plan.trace);
     startup.ready(mailbox.header.depth);
     return serve(plan, mailbox, handler);
   }
@@ -131,7 +134,7 @@ int child_main(const ChildPlan& plan, ChildKind kind, std::uint32_t index, std::
     return startup.failed(chip.status());
   }
   ChildMemory memory(*view, *plan.memory, memory::Endpoint::kChip);
-  ChipHandler handler(**chip, *view, memory.reader, memory.imports, user_time);
+  ChipHandler handler(**chip, *view, memory.reader, memory.imports, user_time, plan.trace);
   startup.ready(mailbox.header.depth);
   return serve(plan, mailbox, handler);
 }

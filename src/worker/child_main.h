@@ -15,6 +15,7 @@
 #include "worker/host_language.h"
 #include "worker/host_table.h"
 #include "worker/level_memory.h"
+#include "worker/task_trace.h"
 
 namespace simpler::worker {
 
@@ -34,8 +35,9 @@ struct ChildPlan {
   HostTable host_table;
   std::vector<ChipRegistration> chip_callables;
   const kernel::KernelSource* kernels = nullptr;  // for chips; loaded before the fork
-  std::uint32_t chip_threads = 1;                 // OS threads of each chip
-  std::uint32_t runnable_threads = 2;             // of the whole tree, for the waiting policy
+  TaskTrace trace;
+  std::uint32_t chip_threads = 1;      // OS threads of each chip
+  std::uint32_t runnable_threads = 2;  // of the whole tree, for the waiting policy
 };
 
 int child_main(const ChildPlan& plan, ChildKind kind, std::uint32_t index, std::size_t mailbox,

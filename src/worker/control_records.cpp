@@ -60,6 +60,7 @@ Result<RegisterRequest> read_register_request(const lane::ControlCall& call) {
   RegisterRequest request;
   request.index = static_cast<std::uint16_t>(call.args[0]);
   request.kind = static_cast<CallableKind>(call.args[1]);
+  request.trace_name = {static_cast<std::uint32_t>(call.args[3])};
   request.name = text.substr(end + 1);
   if (!is_known(request.kind)) {
     return corrupt(fmt::format("register command: kind {} is unknown", call.args[1]));

@@ -1,10 +1,13 @@
 // Payloads of control commands. Larger ones travel in a shared mapping that the command names.
 //
 // Every reader checks lengths and records before anything is used. Commands and their words:
-//   kRegister, kPythonRegister   args {callable index, CallableKind, bytes}; payload: backing name, NUL, callable's
-//   name kUnregister, kPythonUnregister  args {callable index} kMalloc                      args {bytes}; result:
-//   address          kFree  args {address} kCopyTo, kCopyFrom           args {device address, bytes, host offset};
-//   payload: the host buffer's descriptor kImportRelease               payload: the identity, 32 bytes
+// | command                        | args                                            | payload                        |
+// | kRegister, kPythonRegister     | callable index, CallableKind, bytes, trace name | staging place, NUL, name       |
+// | kUnregister, kPythonUnregister | callable index                                  |                                |
+// | kMalloc (result: address)      | bytes                                           |                                |
+// | kFree                          | address                                         |                                |
+// | kCopyTo, kCopyFrom             | device address, bytes, host offset              | descriptor of the host buffer  |
+// | kImportRelease                 |                                                 | identity, 32 bytes             |
 #pragma once
 
 #include <cstddef>
@@ -19,6 +22,7 @@
 #include "simpler/buffer_descriptor.h"
 #include "simpler/enums.h"
 #include "simpler/status.h"
+#include "trace/event.h"
 
 namespace simpler::worker {
 
@@ -39,6 +43,7 @@ struct RegisterRequest {
   std::uint16_t index = 0;
   CallableKind kind{};
   std::string name;
+  trace::NameId trace_name;
   std::vector<std::byte> bytes;
 };
 

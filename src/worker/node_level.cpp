@@ -68,6 +68,7 @@ Status NodeLevel::check_eligible(CallableKind kind) const {
 Status NodeLevel::start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) {
   Tree::Start start{.options = options_, .language = language_, .cancelled = std::move(cancelled)};
   for (const Registered& callable : callables) {
+    start.names.emplace_back(callable.handle->index, callable.handle->name);
     if (is_host_kind(callable.handle->kind)) {
       start.host_table.put(callable.handle->index, callable.handle->name, callable.host.function);
       start.keep_fds.insert(start.keep_fds.end(), callable.host.keep_fds.begin(), callable.host.keep_fds.end());
@@ -105,7 +106,8 @@ Status NodeLevel::add_callable(const Registered& callable) {
   const std::vector<std::byte> payload = staged.payload(callable.handle->name);
   const lane::ControlCall call{
       .command = host ? wire::ControlCommand::kPythonRegister : wire::ControlCommand::kRegister,
-      .args = {callable.handle->index, static_cast<std::uint64_t>(callable.handle->kind), staged.size(), 0},
+      .args = {callable.handle->index, static_cast<std::uint64_t>(callable.handle->kind), staged.size(),
+               tree_->trace_name(callable.handle->name).value},
       .payload = payload};
   SIMPLER_RETURN_IF_ERROR(publish(callable));
   Status status = first_failure(tree_->broadcast(host ? ChildKind::kHost : ChildKind::kChip, call, control_deadline()));
@@ -207,6 +209,7 @@ Result<std::shared_ptr<RunHandle::State>> NodeLevel::submit_graph(const Worker::
   Orchestrator orchestrator(state);
   publish_building(std::this_thread::get_id());
   try {
+    const trace::Span span(tree_->recorder(), tree_->trace_name("build graph"), run.id);
     graph(orchestrator, args, config);
   } catch (...) {
     state.open = false;

@@ -48,6 +48,7 @@ Status ChipHandler::run(const lane::Task& task) {
   if (config == nullptr) {
     return corrupt(fmt::format("config {} is not in the table", task.dispatch.config));
   }
+  const trace::Span span = trace_.span(task.dispatch.callable, task.dispatch.slot);
   Status status = chip_.run(task.dispatch.callable, {tensors_, scalars_}, config->config);
   user_time_.set(chip_.statistics().kernel_cpu_ns);
   if (status.is_ok()) [[likely]] {
@@ -90,6 +91,7 @@ Result<lane::ControlAnswer> ChipHandler::control(const lane::ControlCall& call) 
     case wire::ControlCommand::kRegister: {
       SIMPLER_ASSIGN_OR_RETURN(const RegisterRequest request, read_register_request(call));
       SIMPLER_RETURN_IF_ERROR(chip_.register_callable(request.index, request.bytes));
+      trace_.put(request.index, request.trace_name);
       return answer;
     }
     case wire::ControlCommand::kUnregister:

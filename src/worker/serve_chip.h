@@ -8,6 +8,7 @@
 #include "memory/args_view.h"
 #include "memory/import_registry.h"
 #include "memory/tables.h"
+#include "worker/task_trace.h"
 #include "worker/user_time.h"
 
 namespace simpler::worker {
@@ -18,8 +19,13 @@ Result<ChipTensor> chip_tensor(const memory::MappedTensor& tensor, const BufferD
 class ChipHandler final : public lane::Handler {
  public:
   ChipHandler(chip::ChipWorker& chip, memory::SharedTablesView tables, memory::ArgsReader& reader,
-              memory::ImportRegistry& imports, UserTime user_time)
-      : chip_(chip), tables_(tables), reader_(reader), imports_(imports), user_time_(user_time) {}
+              memory::ImportRegistry& imports, UserTime user_time, TaskTrace trace)
+      : chip_(chip),
+        tables_(tables),
+        reader_(reader),
+        imports_(imports),
+        user_time_(user_time),
+        trace_(std::move(trace)) {}
 
   Status run(const lane::Task& task) override;
   Result<lane::ControlAnswer> control(const lane::ControlCall& call) override;
@@ -33,6 +39,7 @@ class ChipHandler final : public lane::Handler {
   memory::ArgsReader& reader_;
   memory::ImportRegistry& imports_;
   UserTime user_time_;
+  TaskTrace trace_;
   std::vector<ChipTensor> tensors_;
   std::vector<std::uint64_t> scalars_;
 };

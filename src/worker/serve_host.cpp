@@ -78,6 +78,7 @@ Status HostHandler::run(const lane::Task& task) {
   }
   Status status = map_arguments(task);
   if (status.is_ok()) {
+    const trace::Span span = trace_.span(task.dispatch.callable, task.dispatch.slot);
     status = user_time_.measure([&] { return entry->function(MappedArgs(tensors_, scalars_)); });
   }
   if (!status.is_ok()) [[unlikely]] {
@@ -93,6 +94,7 @@ Status HostHandler::register_function(const lane::ControlCall& call) {
   }
   SIMPLER_ASSIGN_OR_RETURN(HostFunction function, language_.load(request.kind, request.bytes));
   table_.put(request.index, request.name, std::move(function));
+  trace_.put(request.index, request.trace_name);
   return Status::ok();
 }
 

@@ -8,6 +8,7 @@
 #include "memory/import_registry.h"
 #include "worker/host_language.h"
 #include "worker/host_table.h"
+#include "worker/task_trace.h"
 #include "worker/user_time.h"
 
 namespace simpler::worker {
@@ -15,8 +16,13 @@ namespace simpler::worker {
 class HostHandler final : public lane::Handler {
  public:
   HostHandler(HostTable table, const HostLanguage& language, memory::ArgsReader& reader,
-              memory::ImportRegistry& imports, UserTime user_time)
-      : table_(std::move(table)), language_(language), reader_(reader), imports_(imports), user_time_(user_time) {}
+              memory::ImportRegistry& imports, UserTime user_time, TaskTrace trace)
+      : table_(std::move(table)),
+        language_(language),
+        reader_(reader),
+        imports_(imports),
+        user_time_(user_time),
+        trace_(std::move(trace)) {}
 
   Status run(const lane::Task& task) override;
   Result<lane::ControlAnswer> control(const lane::ControlCall& call) override;
@@ -30,6 +36,7 @@ class HostHandler final : public lane::Handler {
   memory::ArgsReader& reader_;
   memory::ImportRegistry& imports_;
   UserTime user_time_;
+  TaskTrace trace_;
   std::vector<MappedArg> tensors_;  // reused by every task
   std::vector<std::uint64_t> scalars_;
 };

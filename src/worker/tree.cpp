@@ -11,13 +11,25 @@
 #include "base/environment.h"
 #include "base/status_macros.h"
 #include "process/fork_point.h"
+#include "trace/chrome_export.h"
 #include "worker/user_time.h"
 
 namespace simpler::worker {
 namespace {
 
 constexpr std::uint32_t kQueueDepth = wire::kMaxLines;
+constexpr std::uint32_t kTracedThreads = 128;
+constexpr std::uint32_t kTracedEvents = 65536;
 constexpr Nanos kAbortBudget = 5 * kSecond;
+
+// Before every lock of ours: an interpreter takes its own locks and may run code of the user's.
+constexpr auto kLanguageRank = static_cast<process::ForkRank>(0);
+
+void call(const std::function<void()>& hook) {
+  if (hook) {
+    hook();
+  }
+}
 
 std::string name_of_child(ChildKind kind, std::uint32_t index) {
   return fmt::format("{} {}", kind == ChildKind::kHost ? "sub_worker" : "chip", index);
@@ -71,14 +83,23 @@ Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
     SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(Environment::capture()));
     SIMPLER_ASSIGN_OR_RETURN(tree->kernels_, kernels::Catalog::open(catalog));
   }
+  SIMPLER_RETURN_IF_ERROR(tree->start_trace(start));
   tree->plan_ = {.options = &tree->options_,
                  .language = &tree->language_,
                  .memory = tree->memory_.get(),
                  .host_table = start.host_table,
                  .chip_callables = start.chip_callables,
                  .kernels = tree->kernels_.get(),
+                 .trace = TaskTrace(tree->recorder_.get()),
                  .chip_threads = threads_of_a_chip(start.options),
                  .runnable_threads = runnable_threads(start.options)};
+  for (const auto& [index, name] : start.names) {
+    tree->plan_.trace.put(index, tree->trace_name(name));
+  }
+  const process::ForkPoint::Registration hooks =
+      process::ForkPoint::of_process().add(kLanguageRank, {.before = [&] { call(start.language.before_fork); },
+                                                           .in_parent = [&] { call(start.language.after_fork_parent); },
+                                                           .in_child = [&] { call(start.language.after_fork_child); }});
   Status status = tree->fork_group(ChildKind::kHost, hosts, start, deadline);
   if (status.is_ok()) {
     status = tree->fork_group(ChildKind::kChip, chips, start, deadline);
@@ -104,10 +125,19 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
     const std::size_t mailbox = children_.size();
     const std::string name = name_of_child(kind, index);
     process::ForkOptions fork_options{.name = name, .own_group = true, .keep_fds = start.keep_fds, .ready = &ready};
-    SIMPLER_ASSIGN_OR_RETURN(process::Child child,
-                             process::fork_child(fork_options, [&](process::ChildContext& context) {
-                               return child_main(plan_, kind, index, mailbox, context);
-                             }));
+    if (language_.before_fork) {
+      language_.before_fork();
+    }
+    Result<process::Child> forked = process::fork_child(fork_options, [&](process::ChildContext& context) {
+      if (language_.after_fork_child) {
+        language_.after_fork_child();
+      }
+      return child_main(plan_, kind, index, mailbox, context);
+    });
+    if (language_.after_fork_parent) {
+      language_.after_fork_parent();
+    }
+    SIMPLER_ASSIGN_OR_RETURN(process::Child child, std::move(forked));
     children_.push_back({.kind = kind, .index = index, .name = name, .process = child});
     processes.push_back(std::move(child));
   }
@@ -124,6 +154,21 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
     }
     return outcome;
   });
+}
+
+Status Tree::start_trace(const Start& start) {
+  if (start.options.trace_path.empty()) {
+    return Status::ok();
+  }
+  SIMPLER_ASSIGN_OR_RETURN(
+      recorder_, trace::Recorder::create(
+                     {.threads = kTracedThreads, .events_per_thread = kTracedEvents, .process_name = "simpler"}));
+  recorder_->start();
+  return Status::ok();
+}
+
+trace::NameId Tree::trace_name(std::string_view callable) {
+  return recorder_ != nullptr ? recorder_->name(callable) : trace::NameId{};
 }
 
 Status Tree::connect() {
@@ -230,7 +275,11 @@ Status Tree::stop(Deadline deadline, bool kill) {
   }
   const process::ReapOptions options =
       kill ? process::ReapOptions{.leave_percent = 20, .terminate_percent = 10} : process::ReapOptions{};
-  return process::reap(processes, deadline, options).status();
+  SIMPLER_RETURN_IF_ERROR(process::reap(processes, deadline, options).status());
+  if (const std::unique_ptr<trace::Recorder> recorder = std::exchange(recorder_, nullptr)) {
+    return trace::write_chrome_json(recorder->snapshot(), options_.trace_path);
+  }
+  return Status::ok();
 }
 
 }  // namespace simpler::worker

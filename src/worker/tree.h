@@ -20,6 +20,7 @@
 #include "process/reaper.h"
 #include "process/watch.h"
 #include "simpler/worker.h"
+#include "trace/recorder.h"
 #include "worker/child_main.h"
 #include "worker/level_memory.h"
 
@@ -33,6 +34,7 @@ class Tree {
     HostLanguage language;
     HostTable host_table;
     std::vector<ChipRegistration> chip_callables;
+    std::vector<std::pair<std::uint16_t, std::string>> names;  // of all callables, by index
     std::vector<int> keep_fds;
     std::function<bool()> cancelled;  // true: somebody closes the worker while it starts
   };
@@ -58,6 +60,9 @@ class Tree {
   std::vector<Result<lane::ControlAnswer>> broadcast(ChildKind kind, const lane::ControlCall& call, Deadline deadline);
   std::vector<Worker::ChildStatistics> statistics() const;
 
+  // The number under which children trace a callable of this name; nothing without a trace.
+  trace::NameId trace_name(std::string_view callable);
+  trace::Recorder* recorder() { return recorder_.get(); }
   // SIGKILLs the children that owe an answer.
   void kill_busy();
   // Ends the scheduler, asks the children to leave and reaps them. May be called again with what survived.
@@ -78,6 +83,7 @@ class Tree {
 
   explicit Tree(const Start& start);
   Status fork_group(ChildKind kind, std::uint32_t count, const Start& start, Deadline deadline);
+  Status start_trace(const Start& start);
   Status connect();
   void abort();
   Child& chip(std::size_t index) { return children_[host_count() + index]; }
@@ -87,6 +93,7 @@ class Tree {
   WakePolicy policy_;
   SteadyClock clock_;
   std::shared_ptr<LevelMemory> memory_;
+  std::unique_ptr<trace::Recorder> recorder_;  // null: not traced
   std::shared_ptr<process::Watch> watch_;
   std::vector<Child> children_;  // host children first, then chips
   std::size_t chips_ = 0;

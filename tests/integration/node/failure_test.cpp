@@ -131,9 +131,8 @@ TEST_F(FailureTest, HandlesOfOtherWorkersAndReleasedOnesAreRefused) {
 
 TEST_F(FailureTest, AnOrchestratorIsRefusedOnOtherThreads) {
   Status elsewhere;
-  worker.run([&](Orchestrator& orch) {
-    std::thread([&] { elsewhere = thrown([&] { orch.submit_sub(pid); }); }).join();
-  });
+  worker.run(
+      [&](Orchestrator& orch) { std::thread([&] { elsewhere = thrown([&] { orch.submit_sub(pid); }); }).join(); });
   EXPECT_EQ(elsewhere.code(), StatusCode::kFailedPrecondition) << elsewhere.message();
 }
 

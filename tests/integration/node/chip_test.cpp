@@ -1,0 +1,189 @@
+// Chips under a worker: level 2 in this process, level 3 in children, on every simulated platform with equal bytes.
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "node_fixture.h"
+
+namespace simpler::testing {
+namespace {
+
+constexpr ArgDirection kIn = ArgDirection::kIn;
+constexpr ArgDirection kOut = ArgDirection::kOut;
+
+std::vector<std::byte> read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+ChipCallable graph(const char* entry, const std::vector<ArgDirection>& signature) {
+  const std::vector<ArgDirection> binary = {kIn, kIn, kOut};
+  const std::vector<ChipChild> children = {{0, CoreCallable::builtin(binary, {"multiply", 1})},
+                                           {1, CoreCallable::builtin(binary, {"add", 1})}};
+  return ChipCallable::build(signature, entry, read_file(GRAPHS), children);
+}
+
+float* floats(const Buffer& buffer) {
+  return reinterpret_cast<float*>(buffer.data());
+}
+
+constexpr std::uint32_t kCount = 1000;
+
+class ChipTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ChipTest, ALevelTwoWorkerRunsACallableInThisProcess) {
+  Worker worker({.level = 2, .platform = GetParam()});
+  const CallableHandle callable = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  worker.init();
+  const Buffer buffer = worker.create_buffer(kCount * 4 * 3);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    floats(buffer)[i] = static_cast<float>(i);
+    floats(buffer)[kCount + i] = 2;
+  }
+  TaskArgs args;
+  args.input(buffer.tensor({kCount}, DataType::kFloat32));
+  args.input(buffer.tensor({kCount}, DataType::kFloat32, kCount * 4));
+  args.output(buffer.tensor({kCount}, DataType::kFloat32, kCount * 8));
+  worker.run(callable, args);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(floats(buffer)[2 * kCount + i], 3.0F * static_cast<float>(i)) << i;
+  }
+  worker.close();
+}
+
+TEST_P(ChipTest, TwoChipsOfANodeExchangeDataThroughSharedMemory) {
+  Worker worker({.level = 3, .platform = GetParam(), .device_ids = {0, 1}, .num_sub_workers = 1});
+  const CallableHandle chip = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  const CallableHandle fill = worker.register_native("fill", [](const MappedArgs& args) {
+    for (std::uint32_t i = 0; i < args[0].shape[0]; ++i) {
+      args[0].as<float>()[i] = static_cast<float>(i % 7);
+    }
+  });
+  worker.init();
+  const Buffer ones = worker.create_buffer(kCount * 4);
+  const Buffer result = worker.create_buffer(kCount * 4);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    floats(ones)[i] = 1;
+  }
+  worker.run([&](Orchestrator& orch) {
+    const auto view = [](const Buffer& buffer) { return buffer.tensor({kCount}, DataType::kFloat32); };
+    const Buffer first = orch.alloc({kCount}, DataType::kFloat32);
+    const Buffer second = orch.alloc({kCount}, DataType::kFloat32);
+    orch.submit_sub(fill, TaskArgs().output(view(first)));
+    orch.submit_next_level(chip, TaskArgs().input(view(first)).input(view(ones)).output(view(second)), 0);
+    orch.submit_next_level(chip, TaskArgs().input(view(second)).input(view(ones)).output(view(result)), 1);
+  });
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(floats(result)[i], 4.0F * static_cast<float>(i % 7)) << i;
+  }
+  worker.close();
+}
+
+TEST_P(ChipTest, WeightsStayInDeviceMemoryBetweenRuns) {
+  Worker worker({.level = 3, .platform = GetParam(), .device_ids = {0}, .num_sub_workers = 0});
+  const CallableHandle chip = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  worker.init();
+  const Buffer host = worker.create_buffer(kCount * 4);
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    floats(host)[i] = 4;
+  }
+  const std::uint32_t shape[] = {kCount};
+  const std::uint64_t before = worker.committed_device_memory(0);
+  const Buffer weights = worker.alloc_child_tensor(0, shape, DataType::kFloat32);
+  EXPECT_GE(worker.committed_device_memory(0), before + kCount * 4);
+  worker.copy_to(weights, host);
+  for (int run = 0; run < 3; ++run) {
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      floats(host)[i] = static_cast<float>(run + 1);
+    }
+    const Buffer out = worker.create_buffer(kCount * 4);
+    worker.run([&](Orchestrator& orch) {
+      orch.submit_next_level(chip,
+                             TaskArgs()
+                                 .input(host.tensor({kCount}, DataType::kFloat32))
+                                 .input(weights.tensor({kCount}, DataType::kFloat32))
+                                 .output(out.tensor({kCount}, DataType::kFloat32)),
+                             0);
+    });
+    ASSERT_EQ(floats(out)[kCount - 1], 5.0F * static_cast<float>(run + 1));
+    worker.release_buffer(out);
+  }
+  const Buffer back = worker.create_buffer(kCount * 4);
+  worker.copy_from(back, weights);
+  EXPECT_EQ(floats(back)[7], 4.0F);
+  const std::uint64_t full = worker.committed_device_memory(0);
+  worker.free(weights);
+  EXPECT_LE(worker.committed_device_memory(0), full - kCount * 4);
+  worker.close();
+}
+
+TEST_P(ChipTest, ACallableRegisteredOnAReadyWorkerRuns) {
+  Worker worker({.level = 3, .platform = GetParam(), .device_ids = {0, 1}, .num_sub_workers = 0});
+  worker.init();
+  const CallableHandle chip = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  const Buffer buffer = worker.create_buffer(4 * 3);
+  floats(buffer)[0] = 6;
+  floats(buffer)[1] = 6;
+  for (const int target : {0, 1}) {
+    floats(buffer)[2] = 0;
+    worker.run([&](Orchestrator& orch) {
+      orch.submit_next_level(chip,
+                             TaskArgs()
+                                 .input(buffer.tensor({1}, DataType::kFloat32))
+                                 .input(buffer.tensor({1}, DataType::kFloat32, 4))
+                                 .output(buffer.tensor({1}, DataType::kFloat32, 8)),
+                             target);
+    });
+    EXPECT_EQ(floats(buffer)[2], 42.0F);
+  }
+  worker.unregister(chip);
+  worker.close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Platforms, ChipTest, ::testing::Values("a2a3sim", "a5sim", "tiny"),
+                         [](const auto& given) { return std::string(given.param); });
+
+TEST(ChipFailureTest, AGraphsFatalErrorReachesTheWaiterWithItsCodeAndTheChipGoesOn) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 0});
+  const CallableHandle bad = worker.register_callable(graph("refuse", {}));
+  worker.init();
+  for (int i = 0; i < 2; ++i) {
+    const Status status = thrown([&] { worker.run([&](Orchestrator& orch) { orch.submit_next_level(bad, {}, 0); }); });
+    EXPECT_EQ(status.run_code(), 9) << status.message();
+    EXPECT_NE(status.message().find("the graph says no"), std::string_view::npos) << status.message();
+  }
+  worker.close();
+}
+
+TEST(ChipFailureTest, PlacementIsCheckedAtSubmit) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 1});
+  const CallableHandle chip = worker.register_callable(graph("refuse", {}));
+  const CallableHandle host = worker.register_native("host", [](const MappedArgs&) {});
+  worker.init();
+  const auto refused = [&](const std::function<void(Orchestrator&)>& build) {
+    return thrown([&] { worker.run(build); }).code();
+  };
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(chip, {}, 1); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(chip, {}, -1); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(host, {}, 0); }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_sub(chip); }), StatusCode::kInvalidArgument);
+  worker.close();
+}
+
+TEST(ChipFailureTest, AChipThatCannotStartFailsTheInitWithItsReason) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 1});
+  const std::vector<std::byte> nonsense(64);
+  const CallableHandle broken = worker.register_callable(ChipCallable::build({}, "entry", nonsense, {}));
+  const Status status = thrown([&] { worker.init(); });
+  EXPECT_FALSE(status.is_ok());
+  EXPECT_NE(status.message().find("chip 0"), std::string_view::npos) << status.message();
+  EXPECT_NE(status.message().find("entry"), std::string_view::npos) << status.message();
+  EXPECT_EQ(worker.state(), WorkerState::kFailed);
+  EXPECT_EQ(thrown([&] { worker.run([](Orchestrator&) {}); }).code(), StatusCode::kFailedPrecondition);
+  worker.close();
+}
+
+}  // namespace
+}  // namespace simpler::testing
