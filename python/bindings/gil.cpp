@@ -9,7 +9,12 @@ namespace {
 
 // What this thread gave up in before_block, innermost last; null where it did not hold the lock.
 thread_local std::vector<PyThreadState*> given_up;
-thread_local PyGILState_STATE held_for_fork;
+// A fork runs the hooks of every worker that starts at that moment; the outermost pair counts.
+struct ForkHold {
+  int depth = 0;
+  PyGILState_STATE state{};
+};
+thread_local ForkHold fork_hold;
 
 bool interpreter_is_ending() {
 #if PY_VERSION_HEX >= 0x030D0000
@@ -32,17 +37,23 @@ void after_block() {
 }
 
 void before_fork() {
-  held_for_fork = PyGILState_Ensure();
-  PyOS_BeforeFork();
+  if (fork_hold.depth++ == 0) {
+    fork_hold.state = PyGILState_Ensure();
+    PyOS_BeforeFork();
+  }
 }
 
 void after_fork_parent() {
-  PyOS_AfterFork_Parent();
-  PyGILState_Release(held_for_fork);
+  if (--fork_hold.depth == 0) {
+    PyOS_AfterFork_Parent();
+    PyGILState_Release(fork_hold.state);
+  }
 }
 
 void after_fork_child() {
-  PyOS_AfterFork_Child();
+  if (--fork_hold.depth == 0) {
+    PyOS_AfterFork_Child();
+  }
 }
 
 void enter_serving() {

@@ -125,19 +125,10 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
     const std::size_t mailbox = children_.size();
     const std::string name = name_of_child(kind, index);
     process::ForkOptions fork_options{.name = name, .own_group = true, .keep_fds = start.keep_fds, .ready = &ready};
-    if (language_.before_fork) {
-      language_.before_fork();
-    }
-    Result<process::Child> forked = process::fork_child(fork_options, [&](process::ChildContext& context) {
-      if (language_.after_fork_child) {
-        language_.after_fork_child();
-      }
-      return child_main(plan_, kind, index, mailbox, context);
-    });
-    if (language_.after_fork_parent) {
-      language_.after_fork_parent();
-    }
-    SIMPLER_ASSIGN_OR_RETURN(process::Child child, std::move(forked));
+    SIMPLER_ASSIGN_OR_RETURN(process::Child child,
+                             process::fork_child(fork_options, [&](process::ChildContext& context) {
+                               return child_main(plan_, kind, index, mailbox, context);
+                             }));
     children_.push_back({.kind = kind, .index = index, .name = name, .process = child});
     processes.push_back(std::move(child));
   }
