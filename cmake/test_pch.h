@@ -1,8 +1,6 @@
 // Headers that nearly every test includes; precompiled under the sanitizer and clang presets.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,3 +15,5 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>

@@ -86,7 +86,8 @@ def _mypy() -> None:
     run([*mypy, "tools/dev"], echo=False, env={"MYPYPATH": str(ROOT / "tools" / "dev")})
     for script in sorted((ROOT / "tools").glob("*.py")):
         run([*mypy, script], echo=False)
-    if (ROOT / "python" / "simpler").is_dir():
+    if (ROOT / "python" / "bindings" / "module.cpp").exists():
+        building.build("release", "python_package")  # makes the stubs
         run([*mypy, "python/simpler"], echo=False, env={"MYPYPATH": str(ROOT / "python")})
 
 
