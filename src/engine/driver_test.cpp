@@ -2,7 +2,6 @@
 
 #include <future>
 #include <memory>
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <vector>
@@ -258,8 +257,9 @@ TEST(Driver, CompletionIsSeenByACallbackAndByAnEventfd) {
   ASSERT_TRUE(rig.submit(run).is_ok());
   ASSERT_TRUE(rig.driver().close_run(run).is_ok());
   called.get_future().wait();
-  pollfd watched{fd, POLLIN, 0};
-  EXPECT_EQ(::poll(&watched, 1, -1), 1);
+  uint64_t count = 0;
+  EXPECT_EQ(::read(fd, &count, sizeof count), static_cast<ssize_t>(sizeof count));
+  EXPECT_EQ(count, 1U);
   bool late = false;
   rig.driver().on_done(run, [&] { late = true; });
   EXPECT_TRUE(late);
