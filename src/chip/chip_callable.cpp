@@ -1,6 +1,7 @@
 // Builds and parses callables. Parsing trusts nothing: every count, length and offset is checked before it is used.
 #include "simpler/chip_callable.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/status_macros.h"
@@ -52,7 +53,7 @@ BuiltinName parse_builtin(std::span<const std::byte> code) {
 template <std::size_t N>
 uint32_t put_name(std::array<char, N>& field, std::string_view name) {
   const std::size_t length = std::min(name.size(), N - 1);
-  std::memcpy(field.data(), name.data(), length);
+  std::copy_n(name.data(), length, field.data());
   return static_cast<uint32_t>(length);
 }
 
