@@ -10,6 +10,7 @@
 #include "base/cpu_count.h"
 #include "base/status_macros.h"
 #include "chip/backends/sim/sim_cores.h"
+#include "chip/keep.h"
 #include "chip/run_codes.h"
 #include "chip/run_context.h"
 #include "spec/registry.h"
@@ -101,11 +102,11 @@ SimulatedChip::~SimulatedChip() {
   if (live_ != nullptr) (void)cores_->wait(Deadline::never());  // the watch ends a run that would not end
   if (cores_->shut_down()) return;
   // Threads are still inside kernels: what they may touch stays until the process ends.
-  (void)cores_.release();
-  (void)memory_.release();
-  for (auto& context : quarantined_) (void)context.release();
+  keep_for_ever(cores_);
+  keep_for_ever(memory_);
+  for (auto& context : quarantined_) keep_for_ever(context);
   for (Registered& entry : callables_) {
-    if (entry.abandoned) (void)entry.callable.release();
+    if (entry.abandoned) keep_for_ever(entry.callable);
   }
 }
 
@@ -129,7 +130,7 @@ Status SimulatedChip::unregister(uint32_t index) {
     return failed_precondition(who() + ": callable '" + entry.callable->name() + "' is used by " +
                                std::to_string(entry.runs) + " prepared run(s)");
   }
-  if (entry.abandoned) (void)entry.callable.release();
+  if (entry.abandoned) keep_for_ever(entry.callable);
   entry = Registered{};
   return Status::ok();
 }
