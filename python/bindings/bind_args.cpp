@@ -96,12 +96,13 @@ void bind_task_args(nb::module_& module) {
           [](TaskArgs& self, Expect<Tensor> tensor, Like<TensorArgType> tag) {
             self.add_tensor(tensor_of(tensor), tag.given.is_none() ? TensorArgType::kInput : to_enum(tag, "tag"));
           },
-          nb::arg("t"), nb::arg("tag") = nb::none(),
+          nb::arg("t").none(), nb::arg("tag") = nb::none(),
           nb::sig(
               "def add_tensor(self, t: Tensor, tag: simpler._enums.TensorArgType | int | str | None = None) -> None"),
           "Append a tensor; the tag, INPUT by default, says what the task does with it.")
       .def(
-          "add_scalar", [](TaskArgs& self, nb::handle value) { self.add_scalar(scalar_of(value)); }, nb::arg("v"),
+          "add_scalar", [](TaskArgs& self, nb::handle value) { self.add_scalar(scalar_of(value)); },
+          nb::arg("v").none(),
           nb::sig("def add_scalar(self, v: float | typing.SupportsIndex | typing.SupportsFloat) -> None"),
           "Append a scalar: an int as 64 bits, a float as the bits of its 32-bit form.")
       .def(
@@ -131,7 +132,7 @@ void bind_task_args(nb::module_& module) {
         return fmt::format("TaskArgs({} tensors, {} scalars)", self.tensor_count(), self.scalar_count());
       });
   module.def(
-      "scalar_to_uint64", [](nb::handle value) { return scalar_of(value); }, nb::arg("v"),
+      "scalar_to_uint64", [](nb::handle value) { return scalar_of(value); }, nb::arg("v").none(),
       nb::sig("def scalar_to_uint64(v: float | typing.SupportsIndex | typing.SupportsFloat) -> int"),
       "Return the 64 bits under which a scalar travels.");
 }

@@ -311,9 +311,9 @@ void bind_buffers(nb::module_& module) {
             const Extents steps = strides ? to_extents(*strides, "strides") : Extents{};
             return self.tensor(to_extents(shapes, "shapes"), to_enum(dtype, "dtype"), steps, byte_offset);
           },
-          nb::arg("shapes"), nb::arg("dtype"), nb::arg("strides") = nb::none(), nb::arg("byte_offset") = 0,
-          "Return a view for tasks: extents and strides in elements, row-major by default.")
-      .def("view", &make_view, nb::arg("shape"), nb::arg("dtype"), nb::arg("strides") = nb::none(),
+          nb::arg("shapes").none(), nb::arg("dtype").none(), nb::arg("strides") = nb::none(),
+          nb::arg("byte_offset") = 0, "Return a view for tasks: extents and strides in elements, row-major by default.")
+      .def("view", &make_view, nb::arg("shape").none(), nb::arg("dtype").none(), nb::arg("strides") = nb::none(),
            nb::arg("byte_offset") = 0, "Return a typed window for arrays of other libraries, over the same memory.")
       .def(
           "numpy",

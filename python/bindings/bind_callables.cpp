@@ -241,7 +241,7 @@ void bind_chip_arguments(nb::module_& module) {
           [](std::uint64_t data, const Dims& shapes, Like<DataType> dtype, bool child_memory) {
             return ChipTensor::make(data, to_extents(shapes, "shapes"), to_enum(dtype, "dtype"), child_memory);
           },
-          nb::arg("data"), nb::arg("shapes"), nb::arg("dtype"), nb::arg("child_memory") = false,
+          nb::arg("data"), nb::arg("shapes").none(), nb::arg("dtype").none(), nb::arg("child_memory") = false,
           "Make a row-major tensor over `data`.")
       .def_rw("data", &ChipTensor::addr, "Address of the first byte.")
       .def_prop_ro(

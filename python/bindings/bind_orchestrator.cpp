@@ -134,7 +134,7 @@ void bind_memory(nb::class_<GraphBuilder>& type) {
             Orchestrator& orchestrator = self.use("alloc");
             return orchestrator.alloc(to_extents(shape, "shape"), to_enum(dtype, "dtype"));
           },
-          nb::arg("shape"), nb::arg("dtype"),
+          nb::arg("shape").none(), nb::arg("dtype").none(),
           "Return memory for tasks of this scope; it is given back when the scope and its users have ended.")
       .def(
           "alloc_child_tensor",
@@ -145,7 +145,7 @@ void bind_memory(nb::class_<GraphBuilder>& type) {
             const nb::gil_scoped_release unlocked;
             return orchestrator.alloc_child_tensor(worker, extents, type_of);
           },
-          nb::arg("worker_id"), nb::arg("shapes"), nb::arg("dtype"),
+          nb::arg("worker_id"), nb::arg("shapes").none(), nb::arg("dtype").none(),
           "Return memory of one chip; refused after the first submit of the run.")
       .def(
           "free",
@@ -208,21 +208,21 @@ void bind_orchestrator(nb::module_& module) {
 
   nb::class_<GraphBuilder> type(module, "Orchestrator", nb::dynamic_attr(), nb::is_weak_referenceable(),
                                 "Builds one graph; valid inside the graph function that received it, on its thread.");
-  type.def("submit_next_level", &submit_next_level, nb::arg("handle"), nb::arg("args"), nb::arg("config") = nb::none(),
-           nb::kw_only(), nb::arg("worker"),
+  type.def("submit_next_level", &submit_next_level, nb::arg("handle").none(), nb::arg("args").none(),
+           nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("worker").none(),
            nb::sig("def submit_next_level(self, handle: CallableHandle, args: TaskArgs, config: CallConfig | None = "
                    "None, *, worker: int) -> TaskHandle"),
            "Submit one task to the chip `worker`; what it waits for follows from its tensors.")
-      .def("submit_next_level_group", &submit_next_level_group, nb::arg("handle"), nb::arg("args_list"),
+      .def("submit_next_level_group", &submit_next_level_group, nb::arg("handle").none(), nb::arg("args_list"),
            nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("workers"),
            nb::sig("def submit_next_level_group(self, handle: CallableHandle, args_list: "
                    "collections.abc.Iterable[TaskArgs], config: CallConfig | None = None, *, workers: "
                    "collections.abc.Iterable[int]) -> TaskHandle"),
            "Submit one task with a member on each of `workers`; they start together.")
-      .def("submit_sub", &submit_sub, nb::arg("handle"), nb::arg("args") = nb::none(),
+      .def("submit_sub", &submit_sub, nb::arg("handle").none(), nb::arg("args") = nb::none(),
            nb::sig("def submit_sub(self, handle: CallableHandle, args: TaskArgs | None = None) -> None"),
            "Submit one task to any free Python worker.")
-      .def("submit_sub_group", &submit_sub_group, nb::arg("handle"), nb::arg("args_list"),
+      .def("submit_sub_group", &submit_sub_group, nb::arg("handle").none(), nb::arg("args_list"),
            nb::sig("def submit_sub_group(self, handle: CallableHandle, args_list: collections.abc.Iterable[TaskArgs]) "
                    "-> None"),
            "Submit one task with a member for each argument list, on Python workers.")

@@ -156,7 +156,8 @@ void bind_tensor(nb::module_& module) {
             new (self) Tensor(worker::unwrap(make_tensor(buffer, to_extents(shapes, "shapes"), to_enum(dtype, "dtype"),
                                                          to_extents(strides, "strides"), byte_offset)));
           },
-          nb::arg("buffer"), nb::arg("byte_offset"), nb::arg("shapes"), nb::arg("strides"), nb::arg("dtype"))
+          nb::arg("buffer"), nb::arg("byte_offset"), nb::arg("shapes").none(), nb::arg("strides"),
+          nb::arg("dtype").none())
       .def_ro("buffer", &Tensor::buffer, "The descriptor of the memory.")
       .def_ro("byte_offset", &Tensor::byte_offset, "Where the view begins.")
       .def_prop_ro(
@@ -197,11 +198,11 @@ void bind_values(nb::module_& module) {
   bind_descriptor(module);
   bind_tensor(module);
   module.def(
-      "get_element_size", [](Like<DataType> dtype) { return element_size(to_enum(dtype, "dtype")); }, nb::arg("dtype"),
-      "Return the bytes of one element; a packed FP4 value takes one byte here.");
+      "get_element_size", [](Like<DataType> dtype) { return element_size(to_enum(dtype, "dtype")); },
+      nb::arg("dtype").none(), "Return the bytes of one element; a packed FP4 value takes one byte here.");
   module.def(
       "get_dtype_name", [](Like<DataType> dtype) { return std::string(name_of(to_enum(dtype, "dtype"))); },
-      nb::arg("dtype"), "Return the name of an element type.");
+      nb::arg("dtype").none(), "Return the name of an element type.");
   module.def(
       "arg_direction_name",
       [](Like<ArgDirection> direction) { return std::string(name_of(to_enum(direction, "direction"))); },

@@ -219,8 +219,8 @@ CallableHandle register_python(const NativeWorker& self, nb::handle function, Li
                            ? callable::wrap_payload(content)
                            : std::vector<std::byte>(content.begin(), content.end());
   }
-  callable.function =
-      from_payload ? deferred_function(callable.kind, callable.payload) : inherited_function(function.ptr());
+  callable.function = from_payload ? deferred_function(function.ptr(), callable.kind, callable.payload)
+                                   : inherited_function(function.ptr());
   const nb::gil_scoped_release unlocked;
   return register_host(*self, std::move(callable));
 }
@@ -282,7 +282,8 @@ void bind_lifecycle(nb::class_<NativeWorker>& type) {
             return kNames[static_cast<std::size_t>(self->state())];
           },
           nb::sig("def state(self) -> str"), "NEW, INITIALIZING, READY, FAILED or CLOSED.")
-      .def("submit_graph", &submit_graph, nb::arg("worker"), nb::arg("graph"), nb::arg("args"), nb::arg("config"),
+      .def("submit_graph", &submit_graph, nb::arg("worker"), nb::arg("graph"), nb::arg("args").none(),
+           nb::arg("config").none(),
            nb::sig("def submit_graph(self, worker: object, graph: collections.abc.Callable[..., object], args: "
                    "TaskArgs | None, config: CallConfig | None) -> Run"),
            "Build one graph on this thread.")
@@ -364,8 +365,8 @@ void bind_host_memory(nb::class_<NativeWorker>& type) {
             self->release_buffer(buffer);
           },
           nb::arg("buffer"), "Give shared host memory back.")
-      .def("make_tensor_arg", &make_tensor_arg, nb::arg("array"), nb::arg("shapes"), nb::arg("dtype"),
-           nb::arg("strides"), nb::arg("may_wrap"),
+      .def("make_tensor_arg", &make_tensor_arg, nb::arg("array").none(), nb::arg("shapes").none(),
+           nb::arg("dtype").none(), nb::arg("strides").none(), nb::arg("may_wrap"),
            nb::sig("def make_tensor_arg(self, array: object, shapes: collections.abc.Sequence[int], dtype: "
                    "simpler._enums.DataType | int | str, strides: collections.abc.Sequence[int] | None, may_wrap: "
                    "bool) -> Tensor"),
@@ -388,7 +389,7 @@ void bind_device_memory(nb::class_<NativeWorker>& type) {
             const nb::gil_scoped_release unlocked;
             return self->alloc_child_tensor(worker, extents, element);
           },
-          nb::arg("worker_id"), nb::arg("shapes"), nb::arg("dtype"), "Allocate on one chip.")
+          nb::arg("worker_id"), nb::arg("shapes").none(), nb::arg("dtype").none(), "Allocate on one chip.")
       .def(
           "free",
           [](const NativeWorker& self, const Buffer& buffer) {
@@ -403,7 +404,7 @@ void bind_device_memory(nb::class_<NativeWorker>& type) {
             with_host_side(self, src, false,
                            [&](const Buffer& host) { self->copy_to(dst, host, dst_offset, src_offset, nbytes); });
           },
-          nb::arg("dst"), nb::arg("src"), nb::arg("dst_offset"), nb::arg("src_offset"), nb::arg("nbytes").none(),
+          nb::arg("dst"), nb::arg("src").none(), nb::arg("dst_offset"), nb::arg("src_offset"), nb::arg("nbytes").none(),
           nb::sig("def copy_to(self, dst: Buffer, src: object, dst_offset: int, src_offset: int, nbytes: int | None) "
                   "-> None"),
           "Copy host memory to a chip.")
@@ -414,7 +415,7 @@ void bind_device_memory(nb::class_<NativeWorker>& type) {
             with_host_side(self, dst, true,
                            [&](const Buffer& host) { self->copy_from(host, src, dst_offset, src_offset, nbytes); });
           },
-          nb::arg("dst"), nb::arg("src"), nb::arg("dst_offset"), nb::arg("src_offset"), nb::arg("nbytes").none(),
+          nb::arg("dst"), nb::arg("src").none(), nb::arg("dst_offset"), nb::arg("src_offset"), nb::arg("nbytes").none(),
           nb::sig("def copy_from(self, dst: object, src: Buffer, dst_offset: int, src_offset: int, nbytes: int | None"
                   ") -> None"),
           "Copy memory of a chip to the host.")

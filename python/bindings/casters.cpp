@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 namespace simpler::python {
 namespace {
@@ -24,7 +25,7 @@ std::string plain_name(nb::handle given) {
       text = nb::str(given);
     }
   }
-  std::string name = nb::cast<std::string_view>(text).data();
+  std::string name = nb::cast<std::string>(text);
   name.erase(0, name.rfind('.') + 1);
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
   return name;

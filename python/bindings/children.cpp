@@ -36,6 +36,15 @@ Result<PyObject*> make_function(CallableKind kind, std::span<const std::byte> pa
   }
 }
 
+// So that a traceback shows lines: pickled code has lost the name of its file.
+void adopt_source(PyObject* made, PyObject* original) {
+  try {
+    nb::module_::import_("simpler._transport").attr("adopt_source")(nb::handle(made), nb::handle(original));
+  } catch (nb::python_error&) {
+    // A traceback without lines is still one.
+  }
+}
+
 Status call(PyObject* function, const MappedArgs& args) {
   try {
     const nb::object given = nb::cast(CallArgs{&args});
@@ -61,18 +70,19 @@ HostFunction inherited_function(PyObject* function) {
   };
 }
 
-HostFunction deferred_function(CallableKind kind, std::vector<std::byte> payload) {
-  return [kind, payload = std::move(payload),
-          function = static_cast<PyObject*>(nullptr)](const MappedArgs& args) mutable -> Status {
+HostFunction deferred_function(PyObject* function, CallableKind kind, std::vector<std::byte> payload) {
+  return [function, kind, payload = std::move(payload),
+          made = static_cast<PyObject*>(nullptr)](const MappedArgs& args) mutable -> Status {
     const nb::gil_scoped_acquire lock;
-    if (function == nullptr) {
-      Result<PyObject*> made = make_function(kind, payload);
-      if (!made.ok()) {
-        return std::move(made).status();
+    if (made == nullptr) {
+      Result<PyObject*> loaded = make_function(kind, payload);
+      if (!loaded.ok()) {
+        return std::move(loaded).status();
       }
-      function = *made;
+      made = *loaded;
+      adopt_source(made, function);
     }
-    return call(function, args);
+    return call(made, args);
   };
 }
 

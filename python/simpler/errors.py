@@ -102,7 +102,8 @@ class Error(Exception):
     def __str__(self) -> str:
         kind = f"{self.type_name}: " if self.type_name else ""
         place = f"{self.worker}: " if self.worker and self.worker not in self.message else ""
-        about = [f"{name} {value}" for name, value in (("callable", self.callable), ("task", self.task)) if value]
+        about = [f"callable {self.callable}"] if self.callable else []
+        about += [self.task if self.task.startswith("task") else f"task {self.task}"] if self.task else []
         about += [f"code {self.run_code}"] if self.run_code else []
         return f"{place}{kind}{self.message}" + (f" ({', '.join(about)})" if about else "")
 

@@ -1,10 +1,20 @@
 // Completion: an answered line releases its successors, gives back its storage and makes room for the next push.
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "engine/engine.h"
 
 namespace simpler::engine {
+namespace {
+
+// The child's place in the tree, as messages name it.
+std::string path_of(const lane::LaneInfo& info) {
+  return (info.type == WorkerType::kSub ? "L3/sub_worker " : "L3/chip ") + std::to_string(info.worker_id);
+}
+
+}  // namespace
 
 uint32_t Engine::take_completions(uint32_t lane, uint32_t limit) {
   std::array<lane::Completion, lane::kMaxQueueDepth> answered;
@@ -34,7 +44,9 @@ void Engine::complete_line(uint32_t lane, const lane::Completion& completion) {
   Slot& slot = slots_[index];
   const bool success = completion.outcome == lane::Outcome::kSuccess;
   if (!success && completion.outcome != lane::Outcome::kSkipped) {
-    record_error(active_[slot.run], described(index, state.lane->take_failure(completion)));
+    Status why = state.lane->take_failure(completion);
+    if (why.worker_path().empty()) why = std::move(why).with_worker_path(path_of(state.info));
+    record_error(active_[slot.run], described(index, std::move(why)));
   }
   if ((slot.flags & kSlotGroup) == 0) {
     finish(index, slot, success);
