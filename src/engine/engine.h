@@ -170,7 +170,8 @@ class Engine {
   Status check_member(const TaskRequest& request, const MemberArgs& member, uint32_t* lane) const;
   Status check_dependencies(const RunRef& run, const TaskRequest& request) const;
   Status check_tensor(const MemberArgs& member, size_t at, uint32_t mark, EntryWord* entry, uint32_t* traits);
-  Status check_tensors(const MemberArgs& member, EntryWord* entries, uint32_t* traits);
+  Status check_rest(const MemberArgs& member, size_t first, EntryWord* entries, uint32_t* traits);
+  size_t check_known(const MemberArgs& member, EntryWord* entries, uint32_t* traits);
   Status check_overlaps(const MemberArgs& member) const;
   Status overlap_error(const MemberArgs& member, size_t at) const;
   Status submit_group(const RunRef& run, ActiveRun& active, const TaskRequest& request, TaskId* task);

@@ -20,6 +20,9 @@ EntryWord word_of(graph::Entry* entry, uint32_t rule) {
   return reinterpret_cast<EntryWord>(entry) | (rule & (graph::kWrites | graph::kWaitsForWriter));
 }
 
+// A copy beside the code that reads it in a loop.
+constexpr uint8_t kRules[4] = {graph::kTagRules[0], graph::kTagRules[1], graph::kTagRules[2], graph::kTagRules[3]};
+
 uint64_t block_bytes(const MemberArgs& member) {
   return member.tensors.size() * sizeof(wire::TensorRef) + member.scalars.size() * sizeof(uint64_t);
 }
@@ -116,30 +119,38 @@ Status Engine::check_tensor(const MemberArgs& member, size_t at, uint32_t mark, 
   return Status::ok();
 }
 
-inline Status Engine::check_tensors(const MemberArgs& member, EntryWord* entries, uint32_t* traits) {
-  member_mark_ += 2;
-  const uint32_t mark = member_mark_;
+// The tensors from `first` on, one of which is not in the common case.
+Status Engine::check_rest(const MemberArgs& member, size_t first, EntryWord* entries, uint32_t* traits) {
+  for (size_t i = first; i < member.tensors.size(); ++i) {
+    SIMPLER_RETURN_IF_ERROR(check_tensor(member, i, member_mark_, &entries[i], traits));
+  }
+  return Status::ok();
+}
+
+// Views that are known, whose access is granted and that no other tensor of the member names: how many come first, and
+// what they have in common. Nothing in this loop makes a call, so that everything stays in registers.
+inline size_t Engine::check_known(const MemberArgs& member, EntryWord* entries, uint32_t* traits) {
+  const uint32_t mark = member_mark_ += 2;
   const auto prober = map_.prober();
   const wire::TensorRef* const tensors = member.tensors.data();
   const TensorArgType* const tags = member.tags.data();
   const size_t count = member.tensors.size();
   uint32_t all = always_;
-  for (size_t i = 0; i < count; ++i) {
+  size_t i = 0;
+  for (; i < count; ++i) {
     const auto tag = static_cast<uint32_t>(tags[i]);
     graph::Entry* const entry = prober.known(tensors[i]);
-    if (entry != nullptr && tag < 4) [[likely]] {
-      const uint32_t rule = graph::kTagRules[tag];
-      if ((rule & entry->denies) == 0 && (entry->mark ^ mark) >= 2) [[likely]] {
-        entry->mark = mark | (rule & graph::kWrites);
-        all |= entry->flags;
-        entries[i] = word_of(entry, rule);
-        continue;
-      }
-    }
-    SIMPLER_RETURN_IF_ERROR(check_tensor(member, i, mark, &entries[i], &all));
+    if (entry == nullptr || tag >= 4) [[unlikely]]
+      break;
+    const uint32_t rule = kRules[tag];
+    if ((rule & entry->denies) != 0 || (entry->mark ^ mark) < 2) [[unlikely]]
+      break;
+    entry->mark = mark | (rule & graph::kWrites);
+    all |= entry->flags;
+    entries[i] = word_of(entry, rule);
   }
   *traits = all;
-  return Status::ok();
+  return i;
 }
 
 Status Engine::overlap_error(const MemberArgs& member, size_t at) const {
@@ -322,13 +333,19 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
     lane = lane_of_worker_[member.worker];
   }
   if (lane == kNoSlot || count != member.tags.size() || bytes > memory::kSlotBlockBytes) [[unlikely]] {
-    SIMPLER_RETURN_IF_ERROR(check_member(request, member, &lane));
+    uint32_t found = kNoSlot;
+    SIMPLER_RETURN_IF_ERROR(check_member(request, member, &found));
+    lane = found;
     if (entries_.size() < count) entries_.resize(count);
   }
   map_.make_room(static_cast<uint32_t>(count));
   EntryWord* const entries = entries_.data();
   uint32_t traits = 0;
-  SIMPLER_RETURN_IF_ERROR(check_tensors(member, entries, &traits));
+  if (const size_t known = check_known(member, entries, &traits); known != count) [[unlikely]] {
+    uint32_t more = traits;
+    SIMPLER_RETURN_IF_ERROR(check_rest(member, known, entries, &more));
+    traits = more;
+  }
   if (!request.dependencies.empty()) traits |= kTraitDependencies;
   if ((traits & (kTraitMixed | kTraitNoDep | kTraitDependencies)) != 0) [[unlikely]] {
     SIMPLER_RETURN_IF_ERROR(check_dependencies(run, request));
@@ -402,8 +419,9 @@ Status Engine::check_group(const RunRef& run, const TaskRequest& request, uint32
   size_t first = 0;
   for (size_t i = 0; i < members; ++i) {
     uint32_t member_traits = 0;
+    const size_t known = check_known(request.members[i], entries_.data() + first, &member_traits);
     SIMPLER_RETURN_IF_ERROR(
-        member_prefix(check_tensors(request.members[i], entries_.data() + first, &member_traits), request, i));
+        member_prefix(check_rest(request.members[i], known, entries_.data() + first, &member_traits), request, i));
     if ((member_traits & (kTraitMixed | kTraitNoDep)) != 0) {
       SIMPLER_RETURN_IF_ERROR(member_prefix(check_overlaps(request.members[i]), request, i));
     }
