@@ -206,6 +206,20 @@ bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
   return holds;
 }
 
+template <class Ready>
+bool Driver::builder_blocks(Deadline deadline, Ready&& ready) {
+  if (ready()) return true;
+  leave();
+  if (options_.before_block) options_.before_block();
+  lock_.lock();
+  const bool holds = builder_waits(deadline, ready);
+  if (!options_.after_block) return holds;
+  leave();
+  options_.after_block();
+  lock_.lock();
+  return holds;
+}
+
 Deadline Driver::space_deadline() const {
   return options_.heap_wait_timeout > 0 ? Deadline::after(options_.heap_wait_timeout) : Deadline::never();
 }
@@ -237,7 +251,7 @@ Result<RunRef> Driver::begin_run(Deadline admission, const RunOptions& options) 
 }
 
 Status Driver::wait_for_progress(Status refused, Deadline deadline, uint64_t seen) {
-  if (builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return progress_ != seen; })) return Status::ok();
+  if (builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return progress_ != seen; })) return Status::ok();
   return resource_exhausted("nothing came free for " + std::to_string(options_.heap_wait_timeout / kMillisecond) +
                             " ms: " + std::string(refused.message()));
 }
@@ -253,7 +267,7 @@ Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
     if (engine_.full()) [[unlikely]] {
       if (first) deadline = space_deadline();
       first = false;
-      if (!builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
+      if (!builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
         status = resource_exhausted("all " + std::to_string(options_.engine.window) + " task slots stayed taken for " +
                                     std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms");
         break;
@@ -412,7 +426,7 @@ bool Driver::done(const RunRef& run) const {
 
 Status Driver::wait_head(const RunRef& run, Deadline deadline) {
   lock_.lock();
-  const bool head = builder_waits(deadline, [&]() SIMPLER_REQUIRES(lock_) { return engine_.is_head(run); });
+  const bool head = builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return engine_.is_head(run); });
   leave();
   return head ? Status::ok() : timed_out("earlier runs are not finished yet");
 }

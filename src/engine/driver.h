@@ -30,6 +30,10 @@ struct DriverOptions {
   Nanos heap_wait_timeout = 0;           // of submit and alloc; 0: as long as it can help
   Nanos first_look = 50 * kMicrosecond;  // scheduler's look at a builder's heartbeat, backing off to last_look
   Nanos last_look = 1 * kMillisecond;
+  // Around a wait inside submit, alloc or wait_head, on the builder's thread and outside of the lock: gives up and takes
+  // back what the builder holds, such as an interpreter's lock. May be empty.
+  std::function<void()> before_block = {};
+  std::function<void()> after_block = {};
 };
 
 // The lock of the engine together with the notes for its holder.
@@ -177,6 +181,9 @@ class Driver {
   // held.
   template <class Ready>
   bool builder_waits(Deadline deadline, Ready&& ready) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  // The same with the hooks of the options around it.
+  template <class Ready>
+  bool builder_blocks(Deadline deadline, Ready&& ready) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   template <class Ready>
   bool wait_for(WakeWord& word, Deadline deadline, Ready&& ready);
   template <class Ready>

@@ -56,8 +56,10 @@ std::uint64_t process_cpu_ns(pid_t pid) {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-engine::DriverOptions driver_options(const WorkerOptions& options) {
+engine::DriverOptions driver_options(const WorkerOptions& options, const HostLanguage& language) {
   engine::DriverOptions out;
+  out.before_block = language.before_block;
+  out.after_block = language.after_block;
   out.engine.window = options.task_window;
   out.engine.max_runs = options.max_pending_runs;
   out.engine.inference = options.full_inference ? graph::Inference::kFull : graph::Inference::kWritersOnly;
@@ -163,7 +165,7 @@ trace::NameId Tree::trace_name(std::string_view callable) {
 }
 
 Status Tree::connect() {
-  driver_ = std::make_unique<engine::Driver>(driver_options(options_), memory_->tables(), memory_->arena(),
+  driver_ = std::make_unique<engine::Driver>(driver_options(options_, language_), memory_->tables(), memory_->arena(),
                                              &memory_->heap(), memory_->doorbell(), policy_, clock_);
   SIMPLER_ASSIGN_OR_RETURN(watch_, process::Watch::of_process());
   for (std::size_t i = 0; i < children_.size(); ++i) {
