@@ -452,7 +452,7 @@ class World {
     run.ref = *ref;
     run.id = ref->id;
     run.first_task = static_cast<uint32_t>(tasks_.size());
-    run.planned = static_cast<uint32_t>(random_.below(chance(10) ? 300 : 60));
+    run.planned = static_cast<uint32_t>(random_.below(chance(8) ? 300 : 30));
     if (options.timeout != 0) run.disturbed = true;
     runs_.push_back(run);
     building_ = true;
@@ -575,6 +575,11 @@ class World {
   }
 
   bool submit(SimRun& run) {
+    // Most builders look before they ask; some find out by being refused.
+    if (engine_->full() && chance(95)) {
+      ++result_.blocked;
+      return false;
+    }
     SimTask task;
     task.number = static_cast<uint32_t>(tasks_.size());
     task.run = static_cast<uint32_t>(runs_.size() - 1);
