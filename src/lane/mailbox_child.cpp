@@ -110,6 +110,10 @@ Status MailboxChild::finish(uint64_t head, const Status& ended, bool skipped) {
   if (!ended.is_ok()) report(ended);
   const uint64_t answer = wire::compose_answer(
       wire::parse_head(head), succeeded ? MailboxState::kTaskDone : MailboxState::kTaskFailed, skipped);
+  // Counted before the answer's release: whoever has seen the answer sees the count.
+  publish(mailbox_.statistics.tasks, ++tasks_);
+  if (skipped) publish(mailbox_.statistics.skipped, ++skipped_);
+  if (!ended.is_ok()) publish(mailbox_.statistics.failed, ++failed_);
   wire::store_head(line(), answer);
   if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.answered"));
   wake(doorbell_);
@@ -117,9 +121,6 @@ Status MailboxChild::finish(uint64_t head, const Status& ended, bool skipped) {
   line_ = next_line();
   ++sequence_;
   history_.record(succeeded);
-  publish(mailbox_.statistics.tasks, ++tasks_);
-  if (skipped) publish(mailbox_.statistics.skipped, ++skipped_);
-  if (!ended.is_ok()) publish(mailbox_.statistics.failed, ++failed_);
   return Status::ok();
 }
 
