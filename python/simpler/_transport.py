@@ -66,6 +66,10 @@ def pickled(target: object) -> tuple[bytes | None, str]:
         import cloudpickle  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         return None, "cloudpickle is not installed; define the callable in a module, or register it before init()"
+    for name, value in captured(target):
+        # cloudpickle would send a copy of an open file's contents, which is another file.
+        if _descriptor(value) is not None:
+            return None, f"it captures {name} of type {type(value).__qualname__}, which is open here"
     file = _BoundedFile()
     try:
         cloudpickle.CloudPickler(file, protocol=5).dump(target)
@@ -113,18 +117,20 @@ def captured(target: object) -> Iterator[tuple[str, object]]:
             yield name, names[name]
 
 
+def _descriptor(value: object) -> int | None:
+    number = getattr(value, "fileno", None)
+    if number is None or isinstance(value, type):
+        return None
+    try:
+        return int(number())
+    except Exception:
+        return None
+
+
 def descriptors(target: object) -> list[int]:
     """Return the file descriptors that a callable captures: its children keep them."""
-    found = []
-    for _, value in captured(target):
-        number = getattr(value, "fileno", None)
-        if number is None or isinstance(value, type):
-            continue
-        try:
-            found.append(int(number()))
-        except Exception:
-            continue
-    return [each for each in found if each > 2]
+    found = [_descriptor(value) for _, value in captured(target)]
+    return [each for each in found if each is not None and each > 2]
 
 
 def load_serialized(payload: bytes) -> object:

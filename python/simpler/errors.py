@@ -310,7 +310,9 @@ def _from_status(
     signal: int,
 ) -> Error:
     """Return the exception for a failed status of the native part."""
-    error = _BY_CODE.get(code, InternalError)(
+    kind = _BY_CODE.get(code, InternalError)
+    # A number of the chip's means that a run failed, whatever the kind of mistake; callers catch RuntimeError for that.
+    error = (TaskFailed if run_code and not issubclass(kind, RuntimeError) else kind)(
         message,
         worker=worker,
         callable=callable,

@@ -1,0 +1,705 @@
+"""Faults that were seen elsewhere, one test for each row of docs/scenarios.md that a node with Python workers can meet."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simpler
+from simpler import MappedArgs, Orchestrator, TaskArgs
+from simpler.interop import make_tensor_arg
+
+Script = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def one(tensor: simpler.Tensor, tag: str = "INOUT", *scalars: float) -> TaskArgs:
+    args = TaskArgs()
+    args.add_tensor(tensor, tag)
+    for scalar in scalars:
+        args.add_scalar(scalar)
+    return args
+
+
+def flag(buffer: simpler.Buffer, index: int) -> simpler.Tensor:
+    return buffer.tensor((1,), "UINT8", byte_offset=index)
+
+
+def meet(args: MappedArgs) -> None:
+    """Set the first argument's byte, then wait for the second's."""
+    args[0].buffer[0] = 1
+    while args[1].buffer[0] == 0:
+        os.sched_yield()
+
+
+def touch(args: MappedArgs) -> None:
+    args[0].buffer[0] += 1
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+# --- which task waits for which -----------------------------------------------------------------------------------------
+
+
+def mark_row(args: MappedArgs) -> None:
+    for _ in range(args.scalar(1)):
+        os.sched_yield()
+    args[0].numpy()[:] = args.scalar(0)
+
+
+def count_rows(args: MappedArgs) -> None:
+    rows = args[0].numpy()
+    args[1].numpy()[0] = int((rows == np.arange(1, len(rows) + 1)[:, None]).all(axis=1).sum())
+
+
+@pytest.mark.parametrize(("rows", "repeats"), [(100, 200), (1000, 3)])
+def test_b036_a_reader_waits_for_every_one_of_many_producers(node: simpler.Worker, rows: int, repeats: int) -> None:
+    mark, count = node.register(mark_row), node.register(count_rows)
+    node.init()
+    matrix, result = node.create_buffer(rows * 16), node.create_buffer(8)
+    chance = random.Random(36)
+    for _ in range(repeats):
+        matrix.numpy(None, "INT32")[:] = 0
+
+        def graph(orch: Orchestrator, args: object, config: object) -> None:
+            for row in range(rows):
+                orch.submit_sub(mark, one(matrix.tensor((4,), "INT32", byte_offset=16 * row), "OUTPUT", row + 1, chance.randrange(4)))
+            both = one(matrix.tensor((rows, 4), "INT32"), "INPUT")
+            both.add_tensor(result.tensor((1,), "INT64"), "OUTPUT")
+            orch.submit_sub(count, both)
+
+        node.run(graph)
+        assert result.numpy(None, "INT64")[0] == rows
+
+
+@pytest.mark.parametrize("blocks", [((1, 16), (16, 1), 0, 16), ((4, 4), (16, 1), 0, 8)], ids=["rows", "columns"])
+def test_b033_tasks_on_disjoint_slices_of_one_buffer_meet(
+    node: simpler.Worker, blocks: tuple[tuple[int, int], tuple[int, int], int, int]
+) -> None:
+    handle = node.register(meet)
+    node.init()
+    shape, strides, *starts = blocks
+    matrix, flags = node.create_buffer(64), node.create_buffer(2)
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        for i, start in enumerate(starts):
+            mine = TaskArgs()
+            mine.add_tensor(flag(flags, i), "INOUT")
+            mine.add_tensor(flag(flags, 1 - i), "NO_DEP")
+            mine.add_tensor(matrix.tensor(shape, "UINT8", strides=strides, byte_offset=start), "INOUT")
+            orch.submit_sub(handle, mine)
+
+    node.run(graph)
+    assert bytes(flags) == b"\x01\x01"
+
+
+def add_to_all(args: MappedArgs) -> None:
+    args[0].numpy()[...] += args.scalar(0)
+
+
+def test_b034_stepped_and_transposed_views_leave_the_right_bytes(node: simpler.Worker) -> None:
+    handle = node.register(add_to_all)
+    node.init()
+    buffer = node.create_buffer(4 * 6 * 4)
+    expected = np.zeros((4, 6), np.int32)
+    views = [
+        (((4, 3), (6, 2), 0), lambda x: x[:, ::2]),
+        (((4, 3), (6, 2), 4), lambda x: x[:, 1::2]),
+        (((4,), (6,), 0), lambda x: x.T[0]),
+        (((4,), (6,), 4), lambda x: x.T[1]),
+        (((24,), (1,), 0), lambda x: x.reshape(24)),
+        (((6, 4), (1, 6), 0), lambda x: x.T),
+    ]
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        for turn in range(30):
+            (shape, strides, offset), same = views[turn % len(views)]
+            orch.submit_sub(handle, one(buffer.tensor(shape, "INT32", strides=strides, byte_offset=offset), "INOUT", turn))
+            same(expected)[...] += turn
+
+    node.run(graph)
+    assert buffer.numpy((4, 6), "INT32").tolist() == expected.tolist()
+
+
+def read_slowly(args: MappedArgs) -> None:
+    """Read only after the flag is up; a writer that overtook would be seen."""
+    while args[2].buffer[0] == 0:
+        os.sched_yield()
+    args[1].buffer[0] = args[0].buffer[0]
+
+
+def put(args: MappedArgs) -> None:
+    args[0].buffer[0] = args.scalar(0)
+
+
+def test_b035_a_writer_waits_for_the_readers_before_it(node: simpler.Worker) -> None:
+    reader, writer = node.register(read_slowly), node.register(put)
+    node.init()
+    data, seen, gate = node.create_buffer(1), node.create_buffer(2), node.create_buffer(1)
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        orch.submit_sub(writer, one(flag(data, 0), "OUTPUT", 5))
+        for i in range(2):  # pure readers: both stand at the gate at once
+            both = one(flag(data, 0), "INPUT")
+            both.add_tensor(flag(seen, i), "OUTPUT")
+            both.add_tensor(flag(gate, 0), "NO_DEP")
+            orch.submit_sub(reader, both)
+        orch.submit_sub(writer, one(flag(data, 0), "OUTPUT", 9))
+
+    run = node.submit(graph)
+    gate.numpy(None, "UINT8")[0] = 1
+    run.wait()
+    assert (bytes(seen), bytes(data)) == (b"\x05\x05", b"\x09")
+
+
+def append(args: MappedArgs) -> None:
+    memory = args[0].buffer
+    memory[0] += 1
+    memory[memory[0]] = args.scalar(0)
+
+
+def copy_out(args: MappedArgs) -> None:
+    args[1].buffer[:] = args[0].buffer
+
+
+def test_b039_a_reader_of_allocated_memory_follows_its_last_writer(node: simpler.Worker) -> None:
+    writer, reader = node.register(append), node.register(copy_out)
+    node.init()
+    result = node.create_buffer(4)
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        scratch = orch.alloc((4,), "UINT8")
+        np.asarray(scratch.view((4,), "UINT8"))[:] = 0
+        orch.submit_sub(writer, one(scratch.tensor((4,), "UINT8"), "INOUT", 7))
+        orch.submit_sub(writer, one(scratch.tensor((4,), "UINT8"), "INOUT", 8))
+        both = one(scratch.tensor((4,), "UINT8"), "INPUT")
+        both.add_tensor(result.tensor((4,), "UINT8"), "OUTPUT")
+        orch.submit_sub(reader, both)
+
+    for _ in range(50):
+        node.run(graph)
+        assert bytes(result) == b"\x02\x07\x08\x00"
+
+
+# --- memory that is full --------------------------------------------------------------------------------------------------
+
+
+def test_b026_b032_what_one_open_scope_cannot_hold_is_named_at_once_and_scopes_in_turn_fit() -> None:
+    with simpler.Worker(level=3, num_sub_workers=1, heap_ring_size=1 << 16, task_window=64) as worker:
+        handle = worker.register(touch)
+
+        def hoards(orch: Orchestrator, args: object, config: object) -> None:
+            with orch.scope():
+                for _ in range(2):
+                    orch.submit_sub(handle, one(orch.alloc((40000,), "UINT8").tensor((40000,), "UINT8")))
+
+        def takes_turns(orch: Orchestrator, args: object, config: object) -> None:
+            for _ in range(20):
+                with orch.scope():
+                    orch.submit_sub(handle, one(orch.alloc((40000,), "UINT8").tensor((40000,), "UINT8")))
+
+        with pytest.raises(simpler.CapacityError, match="scope") as caught:
+            worker.run(hoards)
+        assert "65536" in str(caught.value)
+        worker.run(takes_turns)
+        # More tasks than the window has slots: a scope holds allocations, not tasks.
+        shared = worker.create_buffer(1)
+
+        def many(orch: Orchestrator, args: object, config: object) -> None:
+            with orch.scope():
+                for _ in range(200):
+                    orch.submit_sub(handle, one(flag(shared, 0)))
+
+        worker.run(many)
+        assert bytes(shared) == b"\xc8"
+
+
+def test_b027_b028_a_full_heap_waits_for_a_running_task_and_only_the_impossible_is_refused() -> None:
+    with simpler.Worker(level=3, num_sub_workers=1, heap_ring_size=4096) as worker:
+        handle = worker.register(meet)
+        flags = worker.create_buffer(2)
+
+        def graph(orch: Orchestrator, args: object, config: object) -> None:
+            with orch.scope():
+                both = one(flag(flags, 0))
+                both.add_tensor(flag(flags, 1), "NO_DEP")
+                both.add_tensor(orch.alloc((4000,), "UINT8").tensor((4000,), "UINT8"), "INOUT")
+                orch.submit_sub(handle, both)
+            opener = threading.Thread(target=open_gate)
+            opener.start()
+            with orch.scope():
+                orch.alloc((4000,), "UINT8")  # fits when the task above has ended
+            opener.join()
+
+        def open_gate() -> None:
+            while bytes(flags)[0] == 0:
+                os.sched_yield()
+            flags.numpy(None, "UINT8")[1] = 1
+
+        worker.run(graph)
+        with pytest.raises(simpler.CapacityError, match="5000") as caught:
+            worker.run(lambda orch, args, config: orch.alloc((5000,), "UINT8"))
+        assert "4096" in str(caught.value)
+
+
+def test_b047_two_hundred_and_fifty_six_tensors_arrive_and_too_many_are_refused_with_numbers(node: simpler.Worker) -> None:
+    def check(args: MappedArgs) -> None:
+        assert (args.tensor_count(), args.scalar_count()) == (256, 128)
+        args[255].buffer[0] = args.scalar(127)
+
+    handle = node.register(check)
+    node.init()
+    buffer = node.create_buffer(20000)
+    args = TaskArgs()
+    for i in range(256):
+        args.add_tensor(flag(buffer, i), "INOUT")
+    for i in range(128):
+        args.add_scalar(i)
+    node.run(lambda orch, _args, _config: orch.submit_sub(handle, args))
+    assert bytes(buffer)[255] == 127
+    many = TaskArgs()
+    for i in range(20000):
+        many.add_tensor(flag(buffer, i))
+    with pytest.raises(ValueError, match="20000"):
+        node.run(lambda orch, _args, _config: orch.submit_sub(handle, many))
+
+
+def sum_up(args: MappedArgs) -> None:
+    args[1].numpy()[...] = args[0].numpy()
+
+
+def test_b051_strided_arrays_are_seen_as_numpy_sees_them_or_refused(node: simpler.Worker) -> None:
+    handle = node.register(sum_up)
+    node.init()
+    source, target = node.create_buffer(96), node.create_buffer(96)
+    array = source.numpy((4, 6), "INT32")
+    array[...] = np.arange(24).reshape(4, 6)
+    for view in (array.T, array[:, 1:4], array[1:, ::2], array[2]):
+        out = target.numpy(view.shape, "INT32")
+        out[...] = -1
+        both = one(make_tensor_arg(node, view), "INPUT")
+        both.add_tensor(make_tensor_arg(node, out), "OUTPUT")
+        node.run(lambda orch, _args, _config, both=both: orch.submit_sub(handle, both))
+        assert out.tolist() == view.tolist()
+    with pytest.raises(ValueError, match="create_buffer|stride"):
+        make_tensor_arg(node, array[::-1])
+
+
+# --- calls from places where they would wait for themselves ---------------------------------------------------------------
+
+
+def test_b030_a_worker_used_from_inside_its_own_work_answers_at_once(node: simpler.Worker) -> None:
+    def from_a_task(args: MappedArgs) -> None:
+        refused = 0
+        for call in (lambda: node.run(lambda orch, a, c: None), lambda: node.submit(lambda orch, a, c: None), lambda: node.create_buffer(8)):
+            try:
+                call()
+            except simpler.WrongProcess:
+                refused += 1
+        args[0].buffer[0] = refused
+
+    handle = node.register(from_a_task)
+    node.init()
+    counted = node.create_buffer(1)
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        for call in (lambda: node.run(lambda o, a, c: None), lambda: node.submit(lambda o, a, c: None).wait(), node.close):
+            with pytest.raises(simpler.Reentrant):
+                call()
+        orch.submit_sub(handle, one(flag(counted, 0)))
+
+    node.run(graph)
+    assert bytes(counted) == b"\x03"
+
+
+def test_b077_calls_inside_a_graph_function_work_or_raise(node: simpler.Worker) -> None:
+    handle = node.register(touch)
+    node.init()
+    older = node.submit(lambda orch, args, config: None)
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        buffer = node.create_buffer(8)
+        older.wait()
+        node.release_buffer(buffer)
+        made = node.register(copy_out)
+        node.unregister(made)
+        kept = node.create_buffer(1)
+        orch.submit_sub(handle, one(flag(kept, 0)))
+        with pytest.raises(RuntimeError, match="run"):
+            node.release_buffer(kept)
+        for call in (lambda: node.free(kept), lambda: node.copy_to(kept, kept)):
+            with pytest.raises(simpler.Error):
+                call()
+
+    node.run(graph)
+
+
+def test_b073_many_threads_submit_to_one_worker(node: simpler.Worker) -> None:
+    handle = node.register(touch)
+    node.init()
+    counts = node.create_buffer(8)
+    failures: list[BaseException] = []
+
+    def work(index: int) -> None:
+        try:
+            for _ in range(100):
+                node.run(lambda orch, args, config: orch.submit_sub(handle, one(flag(counts, index))))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert bytes(counts) == b"\x64" * 8
+
+
+# --- starting, leaving, interrupting --------------------------------------------------------------------------------------
+
+
+def test_b008_mathematics_done_before_the_start_works_in_the_children(node: simpler.Worker) -> None:
+    a = np.random.default_rng(8).standard_normal((600, 600))
+    expected = a @ a  # starts the thread pool of the library, where it has one
+
+    def product(args: MappedArgs) -> None:
+        args[0].numpy()[0] = float(abs(a @ a - expected).max())
+
+    handle = node.register(product)
+    node.init()
+    worst = node.create_buffer(16)
+    worst.numpy(None, "FLOAT32")[:] = 9
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        orch.submit_sub_group(handle, [one(worst.tensor((1,), "FLOAT32", byte_offset=4 * i), "OUTPUT") for i in range(2)])
+
+    node.run(graph)
+    assert worst.numpy(None, "FLOAT32")[:2].max() < 1e-6
+
+
+def test_b067_every_question_after_close_is_answered_at_once(node: simpler.Worker) -> None:
+    handle = node.register(touch)
+    node.init()
+    buffer = node.create_buffer(1)
+    finished = node.submit(lambda orch, args, config: orch.submit_sub(handle, one(flag(buffer, 0))))
+    node.close()
+    node.close()
+    node.close()
+    finished.wait()
+    finished.result()
+    assert finished.done
+    for call in (
+        lambda: node.run(lambda orch, args, config: None),
+        lambda: node.submit(lambda orch, args, config: None),
+        lambda: node.register(touch),
+        lambda: node.create_buffer(1),
+        node.init,
+    ):
+        with pytest.raises(RuntimeError, match="CLOSED"):
+            call()
+
+
+def test_b086_one_budget_ends_eight_wedged_children() -> None:
+    def wedge(args: MappedArgs) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        args[0].buffer[0] = 1
+        while True:
+            signal.pause()
+
+    worker = simpler.Worker(level=3, num_sub_workers=8, close_timeout_s=0.1)
+    handle = worker.register(wedge)
+    worker.init()
+    flags = worker.create_buffer(8)
+    pids = [child.pid for child in worker.statistics()]
+    run = worker.submit(lambda orch, args, config: orch.submit_sub_group(handle, [one(flag(flags, i)) for i in range(8)]))
+    while bytes(flags) != b"\x01" * 8:
+        os.sched_yield()
+    with pytest.raises(TimeoutError):
+        worker.close()
+    worker.terminate()
+    worker.close()
+    assert gone(pids)
+    assert run.exception() is not None
+
+
+def start(source: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a program in a session of its own."""
+    package = str(Path(simpler.__file__).resolve().parents[1])
+    return subprocess.Popen(
+        [sys.executable, "-c", source],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": package, **environment},
+    )
+
+
+TREE = """
+import os, signal, sys, simpler
+def wait(args):
+    args[0].buffer[0] = 1
+    while True: signal.pause()
+w = simpler.Worker(level=3, num_sub_workers=3)
+h = w.register(wait)
+w.init()
+b = w.create_buffer(1)
+def busy():
+    a = simpler.TaskArgs(); a.add_tensor(b.tensor((1,), "UINT8"), "INOUT")
+    run = w.submit(lambda orch, args, config: orch.submit_sub(h, a))
+    while bytes(b) != b"\\x01": os.sched_yield()
+    return run
+pids = [str(child.pid) for child in w.statistics()]
+"""
+
+
+def test_b063_ctrl_c_ends_the_whole_tree_with_the_status_of_an_interrupt() -> None:
+    for step in ("w.run(lambda orch, args, config: (print(*pids, flush=True), signal.pause()))", "run = busy(); print(*pids, flush=True); run.wait()"):
+        program = start(TREE + step)
+        assert program.stdout is not None
+        pids = [int(pid) for pid in program.stdout.readline().split()]
+        assert len(pids) == 3
+        os.killpg(program.pid, signal.SIGINT)
+        _, errors = program.communicate(timeout=60)
+        assert program.returncode in (-signal.SIGINT, 130), errors
+        assert errors.count("Traceback") <= 1
+        assert gone(pids)
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [("", 0), ("raise ValueError('mine')", 1), ("sys.exit(5)", 5), ("run = busy()", 0), ("run = busy(); sys.exit(6)", 6)],
+)
+def test_b071_leaving_without_close_keeps_the_status_and_leaves_nothing(ending: str, status: int) -> None:
+    program = start(TREE + "print(*pids, flush=True)\n" + ending)
+    output, errors = program.communicate(timeout=60)
+    assert program.returncode == status, errors
+    assert gone([int(pid) for pid in output.split()])
+
+
+def test_b087_a_pipe_ends_with_the_program_that_was_killed() -> None:
+    program = start(TREE + "busy(); print(*pids, flush=True); os.kill(os.getpid(), signal.SIGKILL)")
+    output, _ = program.communicate(timeout=60)  # returns when the last holder of the pipe is gone
+    assert program.returncode == -signal.SIGKILL
+    assert len(output.split()) == 3
+
+
+def test_b062_an_interrupt_inside_a_wait_leaves_the_run_with_an_outcome(script: Script) -> None:
+    done = script("""
+        import os, random, signal, simpler
+        def work(args):
+            for _ in range(300): os.sched_yield()
+        w = simpler.Worker(level=3, num_sub_workers=2)
+        h = w.register(work)
+        w.init()
+        chance, caught = random.Random(62), 0
+        for _ in range(200):
+            run = None
+            try:
+                run = w.submit(lambda orch, args, config: [orch.submit_sub(h) for _ in range(3)])
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 1e-3))
+                run.wait()
+                while True: signal.pause()
+            except KeyboardInterrupt:
+                caught += 1
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            run.wait()
+            assert run.done and run.exception() is None
+        w.close()
+        print(caught)
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "200\n", "")
+
+
+def test_b070_b095_a_correct_program_is_silent_also_when_it_holds_its_worker_to_the_end(script: Script) -> None:
+    done = script(
+        """
+        import simpler
+        w = simpler.Worker(level=3, num_sub_workers=4)
+        cycle = {"worker": w}
+        cycle["self"] = cycle
+        def add(args): args[0].buffer[0] += 1
+        h = w.register(add)
+        w.init()
+        b = w.create_buffer(1)
+        a = simpler.TaskArgs(); a.add_tensor(b.tensor((1,), "UINT8"), "INOUT")
+        run = w.submit(lambda orch, args, config: orch.submit_sub(h, a))
+        run.wait()
+        try:
+            raise ValueError(w)
+        except ValueError as error:
+            kept = error
+        w.close()
+        """,
+        "-W",
+        "error",
+        "-X",
+        "dev",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_b011_b015_killed_trees_and_programs_side_by_side_leave_nothing_and_share_no_name(script: Script) -> None:
+    done = script("""
+        import os, signal, simpler
+        def add(args): args[0].buffer[0] += args.scalar(0)
+        def tree(number, end):
+            w = simpler.Worker(level=3, num_sub_workers=2)
+            h = w.register(add)
+            w.init()
+            b = w.create_buffer(1)
+            a = simpler.TaskArgs(); a.add_tensor(b.tensor((1,), "UINT8"), "INOUT"); a.add_scalar(number)
+            w.run(lambda orch, args, config: orch.submit_sub(h, a))
+            right = bytes(b)[0] == number
+            if end == "kill":
+                for child in w.statistics(): os.kill(child.pid, signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
+            w.close()
+            os._exit(0 if right else 1)
+        def begin(number, end):
+            pid = os.fork()
+            if pid == 0: tree(number, end)
+            return pid
+        before = sorted(os.listdir("/dev/shm"))
+        for number in range(20):
+            assert os.waitpid(begin(number, "kill"), 0)[1] == signal.SIGKILL
+        assert [os.waitpid(pid, 0)[1] for pid in [begin(i, "close") for i in range(16)]] == [0] * 16
+        assert sorted(os.listdir("/dev/shm")) == before
+        print("done")
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_b020_eight_workers_and_two_hundred_buffers_within_sixty_four_descriptors(script: Script) -> None:
+    done = script("""
+        import resource, simpler
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        w = simpler.Worker(level=3, num_sub_workers=8)
+        h = w.register(lambda args: None)
+        try:
+            w.init()
+            kept = [w.create_buffer(64) for _ in range(200)]
+            w.run(lambda orch, args, config: orch.submit_sub(h))
+            w.close()
+        except simpler.Error as error:
+            assert "descriptor" in str(error), error
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_b022_long_paths_work(script: Script, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    deep.mkdir(parents=True)
+    done = script(
+        f"""
+        import os, simpler
+        os.chdir({str(deep)!r})
+        with simpler.Worker(level=3, num_sub_workers=1) as w:
+            h = w.register(lambda args: None)
+            config = simpler.CallConfig()
+            config.output_prefix = "p" * 1023
+            w.run(lambda orch, args, config: orch.submit_sub(h), config=config)
+        try:
+            config.output_prefix = "p" * 1024
+        except ValueError as error:
+            assert "1023" in str(error), error
+            print("refused")
+        """,
+        TMPDIR=str(deep),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "refused\n", "")
+
+
+def test_b059_four_programs_of_eight_workers_finish_on_one_cpu() -> None:
+    source = """
+import os, simpler
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+def add(args): args[0].buffer[0] += 1
+with simpler.Worker(level=3, num_sub_workers=8) as w:
+    h, b = w.register(add), w.create_buffer(1)
+    a = simpler.TaskArgs(); a.add_tensor(b.tensor((1,), "UINT8"), "INOUT")
+    w.run(lambda orch, args, config: [orch.submit_sub(h, a) for _ in range(100)])
+    print(bytes(b)[0])
+"""
+    programs = [start(source) for _ in range(4)]
+    assert [program.communicate(timeout=120) for program in programs] == [("100\n", "")] * 4
+
+
+def test_b091_without_a_compiler_only_compiling_fails(script: Script) -> None:
+    done = script(
+        """
+        import simpler
+        with simpler.Worker(level=3, num_sub_workers=1) as w:
+            h = w.register(lambda args: None)
+            w.run(lambda orch, args, config: orch.submit_sub(h))
+        try:
+            simpler.compile_kernel("int a;\\nint b;\\n", signature=[])
+        except simpler.Error as error:
+            print(type(error).__name__, "CXX" in str(error), "g++" in str(error))
+        """,
+        PATH="/nowhere",
+        CXX="",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[1:] == ["True", "True"]
+
+
+def test_b100_looking_at_everything_before_the_start_does_no_harm() -> None:
+    assert "matmul" in simpler.kernels.names()
+    with simpler.Worker(level=3, platform="tiny", device_ids=[0, 1]) as worker:
+        assert [child.alive for child in worker.statistics()] == [True, True]
+        assert worker.committed_device_memory(1) >= 0
+
+
+def test_b003_a_child_that_dies_is_named_and_stays_the_reason(node: simpler.Worker) -> None:
+    handle = node.register(lambda args: os.kill(os.getpid(), signal.SIGKILL))
+    node.init()
+    pids = [child.pid for child in node.statistics()]
+    for _ in range(2):
+        with pytest.raises(simpler.WorkerDied, match="sub_worker") as caught:
+            node.run(lambda orch, args, config: orch.submit_sub(handle))
+        assert caught.value.signal == signal.SIGKILL
+        assert caught.value.pid in pids
+    with pytest.raises(simpler.WorkerDied) as again:
+        node.run(lambda orch, args, config: orch.submit_sub(handle))
+    assert again.value.signal == signal.SIGKILL
+    node.close()
+    assert gone(pids)
+
+
+def test_b104_a_buffer_that_a_queued_or_abandoned_run_names_is_not_released(node: simpler.Worker) -> None:
+    first, second = node.register(meet), node.register(touch)
+    node.init()
+    flags, data = node.create_buffer(2), node.create_buffer(1)
+    both = one(flag(flags, 0))
+    both.add_tensor(flag(flags, 1), "NO_DEP")
+    running = node.submit(lambda orch, args, config: orch.submit_sub(first, both))
+    node.submit(lambda orch, args, config: orch.submit_sub(second, one(flag(data, 0))))  # queued, and nobody holds it
+    for buffer in (flags, data):
+        with pytest.raises(RuntimeError, match="run"):
+            node.release_buffer(buffer)
+    flags.numpy(None, "UINT8")[1] = 1
+    running.wait()
+    give_up = time.monotonic() + 60
+    while True:
+        try:
+            node.release_buffer(data)
+            break
+        except simpler.FailedPrecondition:
+            assert time.monotonic() < give_up
+    with pytest.raises(ValueError, match="closed or released"):
+        data.tensor((1,), "UINT8")
