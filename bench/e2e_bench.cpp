@@ -70,7 +70,7 @@ WakeOptions wake_options() {
 
 class E2eRig {
  public:
-  E2eRig()
+  explicit E2eRig(engine::DriverOptions options = {})
       : tables_(require(memory::SharedTables::create())),
         arena_(require(memory::ArgsArena::create({.slots = 16384}))),
         policy_(wake_options()) {
@@ -86,7 +86,6 @@ class E2eRig {
           require(make_tensor(descriptor, std::vector<uint32_t>{1}, DataType::kInt64, std::vector<uint32_t>{1}, 0)));
     }
     pid_ = fork_child();
-    engine::DriverOptions options;
     driver_ = std::make_unique<engine::Driver>(options, *tables_, *arena_, nullptr, shared_->doorbell, policy_, clock_);
     require(driver_->add_lane(*lane_));
     driver_->start();

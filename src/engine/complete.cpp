@@ -20,10 +20,7 @@ uint32_t Engine::take_completions(uint32_t lane, uint32_t limit) {
   std::array<lane::Completion, lane::kMaxQueueDepth> answered;
   const uint32_t count = lanes_[lane].lane->poll({answered.data(), std::min<uint32_t>(limit, lane::kMaxQueueDepth)});
   for (uint32_t i = 0; i < count; ++i) complete_line(lane, answered[i]);
-  if (count != 0) {
-    wanted_[lane / 64] |= uint64_t{1} << (lane % 64);
-    any_wanted_ = true;
-  }
+  if (count != 0) want(lane);
   return count;
 }
 

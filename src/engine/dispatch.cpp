@@ -56,11 +56,13 @@ void Engine::make_ready(uint32_t index, Slot& slot) {
       return;
     }
     LaneQueue& queue = active.lanes[slot.lane];
-    if (active.executing && queue.ready.empty() && takes(lane) && !reserved(slot.lane)) {
+    const bool first = active.executing && queue.ready.empty() && !reserved(slot.lane);
+    if (first && !defers(lane) && takes(lane)) {
       push_single(slot.lane, index, slot);
       return;
     }
     append(queue.ready, index);
+    if (first) want(slot.lane);
     return;
   }
   if (refuse_if_undeliverable(index, slot)) return;
@@ -79,8 +81,7 @@ void Engine::consider_early(uint32_t index, Slot& slot) {
   if ((slot.flags & (kSlotEarly | kSlotPoisoned)) != 0) return;
   slot.flags |= kSlotEarly;
   append(active_[slot.run].lanes[slot.lane].early, index);
-  wanted_[slot.lane / 64] |= uint64_t{1} << (slot.lane % 64);
-  any_wanted_ = true;
+  want(slot.lane);
 }
 
 void Engine::push_line(uint32_t lane, uint32_t index, wire::Dispatch& dispatch) {
@@ -150,6 +151,7 @@ void Engine::note_pushed(uint32_t lane, const Slot& slot) {
 void Engine::dispatch_lane(uint32_t lane) {
   if (reserved(lane)) return;
   LaneState& state = lanes_[lane];
+  if (state.unanswered > state.refill_from) return;  // its next answers will ask again
   for (const uint8_t place : order_) {
     ActiveRun& active = active_[place];
     if (!active.executing) break;
@@ -195,9 +197,7 @@ void Engine::dispatch_wanted() {
 
 void Engine::want_lanes(const ActiveRun& active) {
   for (uint32_t lane = 0; lane < lanes_.size(); ++lane) {
-    if (active.lanes[lane].ready.empty() && active.lanes[lane].early.empty()) continue;
-    wanted_[lane / 64] |= uint64_t{1} << (lane % 64);
-    any_wanted_ = true;
+    if (!active.lanes[lane].ready.empty() || !active.lanes[lane].early.empty()) want(lane);
   }
 }
 

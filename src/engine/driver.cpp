@@ -13,6 +13,12 @@ namespace simpler::engine {
 namespace {
 constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 constexpr uint32_t kIdleLooks = 8;  // looks without an unfinished run before the scheduler sleeps for good
+
+EngineOptions engine_options(const DriverOptions& options) {
+  EngineOptions engine = options.engine;
+  engine.defer_from = options.defer_from;
+  return engine;
+}
 }  // namespace
 
 // --- lock ------------------------------------------------------------------------------------------------------------
@@ -65,7 +71,7 @@ Driver::Driver(const DriverOptions& options, memory::SharedTables& tables, memor
       sleepy_(WakeOptions{.spin = 0, .yield = 0, .use_membarrier = policy.has_membarrier()}),
       clock_(clock),
       lock_(policy),
-      engine_(options.engine, tables, arena, heap),
+      engine_(engine_options(options), tables, arena, heap),
       tick_at_(kNever) {}
 
 Driver::~Driver() {
@@ -256,6 +262,14 @@ Status Driver::wait_for_progress(Status refused, Deadline deadline, uint64_t see
                             " ms: " + std::string(refused.message()));
 }
 
+void Driver::builder_looks() {
+  const Nanos now = clock_.now();
+  if (now - last_pump_ < options_.pump_interval && since_pump_ < options_.submits_per_pump) return;
+  last_pump_ = now;
+  since_pump_ = 0;
+  pump_held(options_.hold_limit);
+}
+
 Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
   lock_.lock();
   roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -282,10 +296,7 @@ Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
     status = wait_for_progress(std::move(status), deadline, seen);
     if (!status.is_ok()) break;
   }
-  if (++since_pump_ >= options_.submits_per_pump) {
-    since_pump_ = 0;
-    pump_held(options_.hold_limit);
-  }
+  if (++since_pump_ % options_.submits_per_look == 0) builder_looks();
   leave();
   if (!status.is_ok()) [[unlikely]]
     return status;

@@ -26,12 +26,17 @@ namespace simpler::engine {
 struct DriverOptions {
   EngineOptions engine;
   uint32_t hold_limit = 64;  // completions and poisonings per hold
-  uint32_t submits_per_pump = 4;
-  Nanos heap_wait_timeout = 0;           // of submit and alloc; 0: as long as it can help
+  // A building thread looks at the time every few submits and pumps when some has passed, or after many submits: a
+  // pump takes lines from the caches of the children, so a fast builder gains by letting several answers come together.
+  uint32_t submits_per_look = 8;
+  uint32_t submits_per_pump = 32;
+  Nanos pump_interval = 3 * kMicrosecond;
+  uint32_t defer_from = 4;      // see EngineOptions; pushes of several submits then share one hand-over of the lock
+  Nanos heap_wait_timeout = 0;  // of submit and alloc; 0: as long as it can help
   Nanos first_look = 50 * kMicrosecond;  // scheduler's look at a builder's heartbeat, backing off to last_look
   Nanos last_look = 1 * kMillisecond;
-  // Around a wait inside submit, alloc or wait_head, on the builder's thread and outside of the lock: gives up and takes
-  // back what the builder holds, such as an interpreter's lock. May be empty.
+  // Around a wait inside submit, alloc or wait_head, on the builder's thread and outside of the lock: gives up and
+  // takes back what the builder holds, such as an interpreter's lock. May be empty.
   std::function<void()> before_block = {};
   std::function<void()> after_block = {};
 };
@@ -173,6 +178,7 @@ class Driver {
   void deliver(EngineNews& news);
   uint32_t pump_held(uint32_t limit) SIMPLER_REQUIRES(lock_);
   void tell_time() SIMPLER_REQUIRES(lock_);
+  void builder_looks() SIMPLER_REQUIRES(lock_);
   uint32_t pump_once();  // takes the lock or leaves a note; returns what it handled
   Deadline next_tick() const { return Deadline::at(tick_at_.load(std::memory_order_relaxed)); }
   void rouse_scheduler();
@@ -207,6 +213,7 @@ class Driver {
   EngineLock lock_;
   Engine engine_ SIMPLER_GUARDED_BY(lock_);
   uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
+  Nanos last_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
   uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;  // completions and poisonings so far
   std::atomic<Nanos> tick_at_;  // when the engine wants to be told the time; written under the lock
   Roles roles_;

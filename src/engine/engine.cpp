@@ -60,6 +60,8 @@ Result<LaneId> Engine::add_lane(lane::Lane& lane) {
   lanes_[place] = LaneState{};
   lanes_[place].lane = &lane;
   lanes_[place].info = info;
+  lanes_[place].refill_from =
+      info.queue_depth < 16 || !options_.refill_in_batches ? info.queue_depth : info.queue_depth / 2;
   lanes_[place].early = options_.early_push && info.in_order && info.type == WorkerType::kNextLevel;
   if (info.type == WorkerType::kSub) {
     ++healthy_subs_;

@@ -35,7 +35,11 @@ struct EngineOptions {
   graph::Inference inference = graph::Inference::kFull;
   bool early_push = true;
   uint32_t tensor_map_entries = 4096;  // views known at first; the map grows with need
-  Nanos stall_warning = 5 * kSecond;   // a group that waits for its lanes while others have work
+  // A submit does not push to a lane that owes at least so many answers; the next pump does, together with others. Each
+  // push that is followed by a lock operation costs a hand-over of its line.
+  uint32_t defer_from = lane::kMaxQueueDepth + 1;
+  bool refill_in_batches = true;      // a deep queue takes no more before it owes half as many answers as it could
+  Nanos stall_warning = 5 * kSecond;  // a group that waits for its lanes while others have work
 };
 
 // A tensor-map entry together with what a task does to it.
@@ -147,6 +151,7 @@ class Engine {
     lane::LaneInfo info;
     bool lost = false;
     Status why;
+    uint32_t refill_from = 0;  // a deep queue is refilled in batches, when it owes no more answers than this
     uint32_t unanswered = 0;
     uint32_t pushed = 0;                                 // lines ever pushed
     std::array<uint32_t, lane::kMaxQueueDepth> lines{};  // slot of each unanswered line by ring position
@@ -201,6 +206,7 @@ class Engine {
   void make_ready(uint32_t index, Slot& slot);
   void consider_early(uint32_t index, Slot& slot);
   bool takes(const LaneState& state) const;
+  bool defers(const LaneState& state) const { return state.unanswered >= options_.defer_from; }
   bool reserved(uint32_t lane) const { return (reserved_[lane / 64] >> (lane % 64) & 1) != 0; }
   void push_single(uint32_t lane, uint32_t index, Slot& slot);
   void push_line(uint32_t lane, uint32_t index, wire::Dispatch& dispatch);
@@ -213,6 +219,10 @@ class Engine {
   void dispatch_groups();
   void start_groups(ActiveRun& active);
   void want_lanes(const ActiveRun& active);
+  void want(uint32_t lane) {
+    wanted_[lane / 64] |= uint64_t{1} << (lane % 64);
+    any_wanted_ = true;
+  }
   void dispatch_subs(ActiveRun& active);
   bool idle(uint32_t lane) const;
   void launch_group(uint32_t index, Slot& slot);

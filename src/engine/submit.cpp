@@ -309,13 +309,14 @@ inline void Engine::publish(ActiveRun& active, uint32_t index, Slot& slot) {
   if (map_.buffers_named().size() != named_seen_) note_named_buffers(active);
   if (slot.pending == 0) {
     make_ready(index, slot);
-    if (any_wanted_ || subs_wanted_ || groups_wanted_) dispatch_wanted();
+    if (subs_wanted_ || groups_wanted_) [[unlikely]]
+      dispatch_wanted();
     return;
   }
   slot.state = TaskState::kPending;
   if (slot.on_lane == slot.pending) [[unlikely]] {
     consider_early(index, slot);
-    if (any_wanted_) dispatch_wanted();
+    if (!defers(lanes_[slot.lane])) dispatch_wanted();
   }
 }
 

@@ -126,6 +126,7 @@ class World {
     options_.max_runs = static_cast<uint32_t>(1 + random_.below(3));
     options_.early_push = random_.below(5) != 0;
     options_.tensor_map_entries = 64;
+    if (random_.below(2) == 0) options_.defer_from = static_cast<uint32_t>(random_.below(6));
     engine_.emplace(options_, *ground.tables, *ground.arena, ground.heap.get());
     next_levels_ = static_cast<uint32_t>(1 + random_.below(4));
     subs_ = static_cast<uint32_t>(random_.below(4));
