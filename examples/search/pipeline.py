@@ -62,8 +62,7 @@ class Embedding:
 
 def array(arg: MappedArg, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
     """The argument's memory as a numpy array of its shape; nothing is copied."""
-    count = int(np.prod(arg.shapes))
-    return np.frombuffer(arg.buffer, dtype, count, arg.byte_offset).reshape(tuple(arg.shapes))
+    return np.frombuffer(arg.buffer, dtype, int(np.prod(arg.shapes))).reshape(arg.shapes)
 
 
 class Ledger:
@@ -153,6 +152,7 @@ class Pipeline:
             num_sub_workers=HOST_WORKERS,
             platform=platform,
             runtime="host_build_graph",
+            measure_user_time=True,
             heap_ring_size=-(-BATCHES_IN_FLIGHT * batch_bytes // MEBIBYTE) * MEBIBYTE,
             **({"trace_path": str(trace)} if trace else {}),
         )

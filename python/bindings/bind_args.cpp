@@ -241,7 +241,7 @@ void bind_call_config(nb::module_& module) {
   config.def(
       "__eq__", [](const CallConfig& self, const CallConfig& other) { return self == other; }, nb::is_operator(),
       nb::sig("def __eq__(self, arg: object, /) -> bool"));
-  config.attr("__hash__") = nb::none();
+  config.def("__hash__", [](const CallConfig&) -> Py_hash_t { throw nb::type_error("unhashable type: 'CallConfig'"); });
   config.def("__getstate__",
              [](const CallConfig& self) { return nb::bytes(reinterpret_cast<const char*>(&self), sizeof self); });
   config.def("__setstate__", [](CallConfig* self, const nb::bytes& bytes) {

@@ -188,7 +188,7 @@ void bind_tensor(nb::module_& module) {
                                 nb::cast<std::string>(nb::repr(numbers(self.shapes, self.ndims))),
                                 to_string(self.buffer.identity), self.byte_offset);
            })
-      .attr("__hash__") = nb::none();
+      .def("__hash__", [](const Tensor&) -> Py_hash_t { throw nb::type_error("unhashable type: 'Tensor'"); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Hierarchical task graphs over processes and chips.
+r"""Hierarchical task graphs over processes and chips.
 
 A `Worker` starts a tree of processes; a graph function submits tasks with tensors; which task waits for which follows
 from what they touch. Everything here is imported when it is first used, so ``import simpler`` is cheap and loads
@@ -16,7 +16,7 @@ Examples
 ...     args.add_tensor(buffer.tensor((4,), "UINT8"), "OUTPUT")
 ...     worker.run(lambda orch, args, config: orch.submit_sub(handle, args), args)
 ...     bytes(buffer)
-b'\\x07\\x07\\x07\\x07'
+b'\x07\x07\x07\x07'
 """
 
 from __future__ import annotations

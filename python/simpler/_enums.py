@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TypeVar
+
+_E = TypeVar("_E", bound="NamedEnum")
 
 
 class NamedEnum(IntEnum):
@@ -16,6 +19,17 @@ class NamedEnum(IntEnum):
                 return found
             raise ValueError(f"{value!r} is not a {cls.__name__}; there are {', '.join(cls.__members__)}")
         return None
+
+    @classmethod
+    def of(cls: type[_E], value: int | str) -> _E:
+        """Return the member with this number or name.
+
+        Examples
+        --------
+        >>> DataType.of("float32")
+        <DataType.FLOAT32: 0>
+        """
+        return cls[value.upper()] if isinstance(value, str) and value.upper() in cls.__members__ else cls(value)  # type: ignore[arg-type]
 
 
 class DataType(NamedEnum):

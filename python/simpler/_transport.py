@@ -143,9 +143,10 @@ def load_serialized(payload: bytes) -> object:
 def adopt_source(made: object, original: object) -> None:
     """Let the copy of a function name the file that the original was read from."""
     mine, theirs = (getattr(each, "__func__", each) for each in (made, original))
-    if isinstance(mine, types.FunctionType) and isinstance(theirs, types.FunctionType):
-        if mine.__code__.co_code == theirs.__code__.co_code and mine.__code__.co_freevars == theirs.__code__.co_freevars:
-            mine.__code__ = theirs.__code__
+    if not isinstance(mine, types.FunctionType) or not isinstance(theirs, types.FunctionType):
+        return
+    if mine.__code__.co_code == theirs.__code__.co_code and mine.__code__.co_freevars == theirs.__code__.co_freevars:
+        mine.__code__ = theirs.__code__
 
 
 def load_import(target: bytes) -> object:

@@ -358,4 +358,4 @@ def attach_exception_note(error: BaseException, note: str) -> None:
     if hasattr(error, "add_note"):
         error.add_note(note)
     else:
-        error.__notes__ = [*getattr(error, "__notes__", []), note]
+        error.__dict__["__notes__"] = [*getattr(error, "__notes__", []), note]

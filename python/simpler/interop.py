@@ -39,7 +39,7 @@ def numpy_dtype(dtype: DataType | int | str) -> np.dtype[np.generic]:
 
     from .errors import WrongType
 
-    kind = DataType(dtype)
+    kind = DataType.of(dtype)
     name = {DataType.BFLOAT16: "bfloat16", DataType.FP8E4M3FN: "float8_e4m3fn", DataType.FP8E8M0: "float8_e8m0fnu"}.get(kind)
     if name is None:
         name = {DataType.FP4E2M1: "float4_e2m1fn"}.get(kind)
@@ -72,7 +72,7 @@ def to_datatype(dtype: object) -> DataType:
     name = str(name).rpartition(".")[2]
     known = {"float8_e4m3fn": "FP8E4M3FN", "float8_e8m0fnu": "FP8E8M0", "float4_e2m1fn": "FP4E2M1", "bool_": "BOOL"}
     try:
-        return DataType(known.get(name, name))
+        return DataType.of(known.get(name, name))
     except ValueError as error:
         raise InvalidArgument(str(error)) from None
 
@@ -85,7 +85,7 @@ def buffer_to_numpy(
 
     from ._native import get_element_size
 
-    kind = DataType.FLOAT32 if dtype is None else DataType(dtype)
+    kind = DataType.FLOAT32 if dtype is None else DataType.of(dtype)
     if shape is None:
         shape = ((buffer.nbytes - byte_offset) // get_element_size(kind),)
     elements = numpy_dtype(kind)

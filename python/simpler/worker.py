@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import builtins
 import difflib
 import os
 import sys
@@ -309,12 +310,15 @@ class Worker:
         if self.level == 2:
             if not isinstance(callable, CallableHandle):
                 raise WrongType(
-                    f"submit: a level-2 worker takes the CallableHandle returned by Worker.register, not {type(callable).__name__}"
+                    "submit: a level-2 worker takes the CallableHandle returned by Worker.register, "
+                    f"not {type(callable).__name__}"
                 )
             settings = CallConfig() if config is None else config
-            handle = RunHandle(self._native.submit_task(callable, TaskArgs() if args is None else args, settings), (args, config))
+            handle = RunHandle(
+                self._native.submit_task(callable, TaskArgs() if args is None else args, settings), (args, config)
+            )
         else:
-            if isinstance(callable, CallableHandle) or not hasattr(callable, "__call__"):
+            if isinstance(callable, CallableHandle) or not builtins.callable(callable):
                 raise WrongType(
                     f"submit: a level-3 worker takes a function graph(orch, args, config), not {type(callable).__name__}; "
                     "submit the CallableHandle returned by Worker.register from inside that function"
@@ -423,9 +427,7 @@ class Worker:
             raise WrongType(f"free takes a Buffer, not {type(handle).__name__}")
         self._native.free(handle)
 
-    def copy_to(
-        self, dst: Buffer, src: object, *, dst_offset: int = 0, src_offset: int = 0, nbytes: int | None = None
-    ) -> None:
+    def copy_to(self, dst: Buffer, src: object, *, dst_offset: int = 0, src_offset: int = 0, nbytes: int | None = None) -> None:
         """Copy host memory to a chip; `nbytes` defaults to the rest of `src`.
 
         Level 3 takes a `Buffer` as `src`; level 2 also arrays, bytearrays and ctypes arrays.
@@ -477,7 +479,9 @@ class Worker:
 
     def __repr__(self) -> str:
         parts = [f"level={self.level}"]
-        parts += [f"{key}={self._options[key]!r}" for key in ("platform", "device_ids", "num_sub_workers") if self._options.get(key)]
+        parts += [
+            f"{key}={self._options[key]!r}" for key in ("platform", "device_ids", "num_sub_workers") if self._options.get(key)
+        ]
         return f"<Worker {', '.join(parts)}: {self._native.state}>"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -558,7 +562,8 @@ def _warn_of_threads() -> None:
     others = [each for each in threading.enumerate() if each not in (threading.current_thread(), threading.main_thread())]
     if others:
         warnings.warn(
-            f"init() forks while {len(others)} other thread(s) of the program run ({', '.join(each.name for each in others[:4])}); "
+            f"init() forks while {len(others)} other thread(s) of the program run "
+            f"({', '.join(each.name for each in others[:4])}); "
             "a lock that one of them holds stays locked in the children. Call init() before starting threads.",
             RuntimeWarning,
             stacklevel=3,

@@ -30,7 +30,11 @@ def copy_bytes(args: simpler.MappedArgs) -> None:
 
 def test_a_buffer_tells_what_it_is(ready: simpler.Worker) -> None:
     buffer = ready.create_buffer(100)
-    assert (buffer.nbytes, buffer.address_space, buffer.access) == (100, simpler.AddressSpace.HOST, simpler.AccessMode.READWRITE)
+    assert (buffer.nbytes, buffer.address_space, buffer.access) == (
+        100,
+        simpler.AddressSpace.HOST,
+        simpler.AccessMode.READWRITE,
+    )
     assert buffer.backend_kind is simpler.BackendKind.POSIX_SHM
     assert buffer.owner_worker_id is None
     assert buffer.to_descriptor().identity == buffer.identity
@@ -91,7 +95,7 @@ def test_b055_a_type_that_numpy_does_not_know_says_what_to_do(ready: simpler.Wor
     view = buffer.view((4,), "BFLOAT16")
     with pytest.raises(BufferError, match="UINT16"):
         memoryview(view)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="extent|buffer|bytes"):
+    with pytest.raises(ValueError, match=r"extent|buffer|bytes"):
         buffer.view((5,), "BFLOAT16")
 
 
@@ -145,9 +149,14 @@ def test_b103_arrays_outlive_release_and_close() -> None:
         other = worker.create_buffer(1 << 16)
         late = other.numpy()
         assert buffer.closed
-        for use in (lambda: buffer.tensor((1,), "INT8"), lambda: buffer.view((1,), "INT8"), lambda: memoryview(buffer)):  # type: ignore[arg-type]
+        for use in (
+            lambda b=buffer: b.tensor((1,), "INT8"),
+            lambda b=buffer: b.view((1,), "INT8"),
+            lambda b=buffer: memoryview(b),
+        ):  # type: ignore[arg-type]
             with pytest.raises(ValueError, match="closed or released"):
                 use()
+        del use
     late[:] = 5
     del buffer, other, worker
     gc.collect()

@@ -88,7 +88,10 @@ def test_b078_what_cannot_be_pickled_travels_with_the_fork(node: simpler.Worker,
         put(args, file.write("abc"))
         file.flush()
 
-    handles = [node.register(each) for each in (locked, sends, writes, lambda args: put(args, next(numbers)), lambda args: put(args, len(repr(node)) > 0))]
+    handles = [
+        node.register(each)
+        for each in (locked, sends, writes, lambda args: put(args, next(numbers)), lambda args: put(args, len(repr(node)) > 0))
+    ]
     assert {handle.kind for handle in handles} == {CallableKind.PYTHON_FORK_ONLY}
     node.init()
     assert [result_of(node, handle) for handle in handles] == [1, 2, 3, 4, 1]

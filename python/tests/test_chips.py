@@ -175,15 +175,19 @@ def test_a_group_runs_on_both_chips_at_once(adding: ChipCallable) -> None:
         a, b = worker.create_buffer(1024), worker.create_buffer(1024)
         a.numpy()[:], b.numpy()[:] = 1, 2
         outs = [worker.create_buffer(1024) for _ in range(2)]
-        worker.run(lambda orch, args, config: orch.submit_next_level_group(handle, [three(a, b, out) for out in outs], workers=[0, 1]))
+        worker.run(
+            lambda orch, args, config: orch.submit_next_level_group(handle, [three(a, b, out) for out in outs], workers=[0, 1])
+        )
         assert all((out.numpy() == 3).all() for out in outs)
 
 
 def test_a_source_that_does_not_compile_is_shown_with_its_line() -> None:
     with pytest.raises(simpler.CompileError, match="nonsense") as caught:
-        simpler.compile_kernel('#include "simpler/kernel.h"\nSIMPLER_KERNEL void kernel_entry(int64_t*) { nonsense; }\n', signature=[])
+        simpler.compile_kernel(
+            '#include "simpler/kernel.h"\nSIMPLER_KERNEL void kernel_entry(int64_t*) { nonsense; }\n', signature=[]
+        )
     assert ":2:" in str(caught.value)
-    with pytest.raises(FileNotFoundError, match="nowhere.cpp"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.cpp"):
         simpler.compile_kernel("nowhere.cpp", signature=[])
 
 
@@ -196,7 +200,7 @@ def test_a_wrong_number_of_arguments_fails_the_run_and_leaves_the_chip_usable(ad
         a.numpy()[:], b.numpy()[:] = 1, 1
         chip.run(handle, three(a, b, out))
         assert (out.numpy() == 2).all()
-        with pytest.raises(TypeError, match="CallableHandle returned by Worker.register"):
+        with pytest.raises(TypeError, match=r"CallableHandle returned by Worker\.register"):
             chip.submit(lambda orch, args, config: None)
 
 
@@ -212,7 +216,7 @@ def test_a_chip_callable_is_made_read_and_checked(adding: ChipCallable) -> None:
     assert again.buffer_size() == len(adding.to_bytes())
     with pytest.raises(IndexError):
         again.sig(3)
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         ChipCallable.from_bytes(adding.to_bytes()[:-1])
     with pytest.raises(TypeError, match=r"children\[0\]"):
         simpler.compile(ORCHESTRATION, signature=SIGNATURE, func_name="combine", children=[simpler.kernels.add])  # type: ignore[list-item]

@@ -57,7 +57,8 @@ def test_a_task_sees_shapes_strides_types_and_scalars(node: simpler.Worker) -> N
     def describe(args: MappedArgs) -> None:
         arg = args[0]
         text = f"{arg.shapes} {arg.strides} {arg.dtype} {arg.byte_offset} {len(arg.buffer)} {arg.writable}"
-        text += f" {len(args)} {args.tensor_count()} {args.scalar_count()} {args.scalar(0)} {args.scalar_float(1)} {type(arg.dtype).__name__}"
+        text += f" {len(args)} {args.tensor_count()} {args.scalar_count()}"
+        text += f" {args.scalar(0)} {args.scalar_float(1)} {type(arg.dtype).__name__}"
         encoded = text.encode()
         args[-1].buffer[: len(encoded)] = encoded
 
@@ -168,7 +169,7 @@ def test_wrong_arguments_of_a_submit_are_named(node: simpler.Worker) -> None:
 def test_submit_refuses_what_its_level_does_not_take(node: simpler.Worker) -> None:
     handle = node.register(append)
     node.init()
-    with pytest.raises(TypeError, match="CallableHandle returned by Worker.register"):
+    with pytest.raises(TypeError, match=r"CallableHandle returned by Worker\.register"):
         node.submit(handle)
     with pytest.raises(TypeError, match="TaskArgs"):
         node.submit(lambda orch, args, config: None, 3)  # type: ignore[arg-type]

@@ -59,7 +59,7 @@ def test_identities_compare_by_their_three_fields() -> None:
     same = CanonicalIdentity(owner_instance_id=b"\x00\x11\x22\x33\x44\x55\x66\x77", buffer_id=5, generation=1)
     assert same == IDENTITY
     assert hash(same) == hash(IDENTITY)
-    assert IDENTITY != CanonicalIdentity(IDENTITY.owner_instance_id, 5, 2)
+    assert CanonicalIdentity(IDENTITY.owner_instance_id, 5, 2) != IDENTITY
     with pytest.raises(ValueError, match="3 bytes"):
         CanonicalIdentity(b"abc", 1)
 
@@ -95,7 +95,13 @@ def test_a_tensor_is_read_only_and_reads_its_type_back_as_a_number() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "shape", "strides", "dtype"),
-    [(0, (), (), "INT8"), (0, (1,) * 6, (1,) * 6, "INT8"), (0, (2,), (1, 1), "INT8"), (0, (65,), (1,), "INT8"), (2, (1,), (1,), "INT32")],
+    [
+        (0, (), (), "INT8"),
+        (0, (1,) * 6, (1,) * 6, "INT8"),
+        (0, (2,), (1, 1), "INT8"),
+        (0, (65,), (1,), "INT8"),
+        (2, (1,), (1,), "INT32"),
+    ],
 )
 def test_a_view_that_does_not_fit_is_refused(offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - each has its own text

@@ -44,7 +44,11 @@ def processes() -> set[str]:
         ({"device_ids": "01"}, TypeError, "device_ids='01'"),
         ({"device_ids": [0]}, ValueError, "platform"),
         ({"device_ids": [0], "platform": "b7"}, ValueError, "platform='b7'"),
-        ({"device_ids": [0], "platform": "a5sim", "runtime": "tensormap_and_ringbuffer"}, NotImplementedError, "host_build_graph"),
+        (
+            {"device_ids": [0], "platform": "a5sim", "runtime": "tensormap_and_ringbuffer"},
+            NotImplementedError,
+            "host_build_graph",
+        ),
         ({"heap_ring_size": 12}, ValueError, "heap_ring_size=12"),
         ({"task_window": 2**40}, ValueError, "task_window"),
         ({"full_inference": 1}, TypeError, "full_inference=1"),
@@ -71,7 +75,9 @@ def test_b050_a_misspelt_setting_is_an_error_where_that_is_asked_for(monkeypatch
 
 
 def test_settings_of_other_machines_are_accepted() -> None:
-    simpler.Worker(level=3, pipeline_depth=2, comm_profile="sim", remote_session_timeout_s=3, enable_sdma=False, device_ids=None)
+    simpler.Worker(
+        level=3, pipeline_depth=2, comm_profile="sim", remote_session_timeout_s=3, enable_sdma=False, device_ids=None
+    )
 
 
 def test_calls_before_init_say_that_a_ready_worker_is_needed(node: simpler.Worker) -> None:
@@ -171,7 +177,7 @@ def test_b075_a_dropped_worker_is_ended_with_a_warning_also_inside_a_cycle() -> 
     pids = []
     for cycle in (False, True):
         worker = simpler.Worker(level=3, num_sub_workers=1)
-        worker.register(lambda args: worker)  # noqa: B023 - the cycle goes through the registered callable
+        worker.register(lambda args: worker)  # noqa: B023, F821 - the cycle goes through the registered callable
         worker.init()
         pids.append(worker.statistics()[0].pid)
         if cycle:
