@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 
-from checkout import ROOT, files, name, report, write
+from checkout import ROOT, files, report, write
 
 IDS = {
     "docs/seeds.md": re.compile(r"(?<![A-Za-z0-9])([Ss][0-9])[-_]([0-9]{3})(?![0-9])"),
