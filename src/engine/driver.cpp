@@ -119,6 +119,11 @@ void Driver::leave() {
 void Driver::leave_slowly(uint32_t notes) {
   EngineNews news;
   const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
+    if (engine_.news().empty()) return;
+    if (news.empty()) {
+      std::swap(news, engine_.news());
+      return;
+    }
     EngineNews fresh = std::exchange(engine_.news(), {});
     std::move(fresh.finished.begin(), fresh.finished.end(), std::back_inserter(news.finished));
     std::move(fresh.warnings.begin(), fresh.warnings.end(), std::back_inserter(news.warnings));
