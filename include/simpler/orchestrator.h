@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "simpler/buffer.h"
 #include "simpler/call_config.h"
 #include "simpler/callable.h"
+#include "simpler/status.h"
 #include "simpler/task_args.h"
 
 namespace simpler {
@@ -43,16 +45,28 @@ class Orchestrator {
 
   void scope_begin();
   void scope_end();
-  // A scope of a C++ block. Ending it twice, or in the wrong order, is an error of the run.
+  // A scope of a C++ block. Ending it twice, or in the wrong order, is an error of the run. Left by an exception it
+  // adds none of its own.
   class Scope {
    public:
     explicit Scope(Orchestrator& orchestrator) : orchestrator_(orchestrator) { orchestrator_.scope_begin(); }
-    ~Scope() noexcept(false) { orchestrator_.scope_end(); }
+    ~Scope() noexcept(false) {
+      if (std::uncaught_exceptions() == exceptions_) {
+        orchestrator_.scope_end();
+        return;
+      }
+      try {
+        orchestrator_.scope_end();
+      } catch (const Error&) {
+        // The exception that is under way ends the run anyhow.
+      }
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Orchestrator& orchestrator_;
+    const int exceptions_ = std::uncaught_exceptions();
   };
 
   // As the worker's calls of these names; refused after the first submit of the run.

@@ -95,6 +95,7 @@ class TaskArgs {
   };
 
   std::vector<Tensor> tensors_;
+  bool on_device_ = false;  // some tensor lies in memory of a chip
   std::vector<TensorArgType> tags_;
   std::vector<std::uint64_t> scalars_;
   std::vector<Dependency> dependencies_;

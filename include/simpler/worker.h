@@ -40,8 +40,8 @@ struct WorkerOptions {
   double close_timeout_s = 10;                  // total for draining runs in one close()
   double watchdog_s = 10;                       // CPU time one kernel block may use
   int chip_threads = 0;                         // OS threads of one simulated chip, 0 = its share of the CPUs
-  std::uint32_t task_window = 16384;            // tasks that may be live at once
-  std::uint32_t max_pending_runs = 16;          // runs that are not terminal
+  std::uint32_t task_window = 16384;            // tasks that may be live at once; rounded up to a power of two from 64
+  std::uint32_t max_pending_runs = 16;          // runs that are not terminal; at most 64
   bool full_inference = true;                   // false: only RAW, and WAW through INOUT
   std::string trace_path = {};                  // Chrome trace written by close(); off when empty
   bool measure_user_time = false;               // CPU time inside kernels and callables; two system calls a task

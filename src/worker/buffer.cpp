@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/status_macros.h"
 #include "worker/buffer_state.h"
 #include "worker/raise.h"
 
@@ -102,7 +103,7 @@ std::vector<BufferState> BufferList::all() const {
   return states;
 }
 
-Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call) {
+Status check_owner(const Buffer& buffer, std::uint64_t worker_id, const char* call) {
   if (!buffer.valid()) {
     return invalid_argument(fmt::format("{}: the Buffer names no memory", call));
   }
@@ -110,6 +111,15 @@ Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call
     return invalid_argument(
         fmt::format("{}: buffer {} belongs to another worker", call, to_string(buffer.descriptor().identity)));
   }
+  if (buffer.state()->released.load(std::memory_order_acquire)) {
+    return failed_precondition(
+        fmt::format("{}: buffer {} was released already", call, to_string(buffer.descriptor().identity)));
+  }
+  return Status::ok();
+}
+
+Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call) {
+  SIMPLER_RETURN_IF_ERROR(check_owner(buffer, worker_id, call));
   if (buffer.closed()) {
     return failed_precondition(
         fmt::format("{}: buffer {} is closed or released", call, to_string(buffer.descriptor().identity)));
@@ -127,6 +137,11 @@ Result<CopyRange> check_copy(const Buffer& device, const Buffer& host, std::uint
   if (host.data() == nullptr) {
     return invalid_argument(
         fmt::format("{}: the host side {} is memory of a chip", call, to_string(host.descriptor().identity)));
+  }
+  const AccessMode access = host.descriptor().access;
+  if (to_device ? !can_read(access) : !can_write(access)) {
+    return invalid_argument(fmt::format("{}: the host side {} grants {} access only", call,
+                                        to_string(host.descriptor().identity), name_of(access)));
   }
   if (host_offset > host.nbytes()) {
     return invalid_argument(

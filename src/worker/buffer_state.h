@@ -18,7 +18,7 @@
 
 namespace simpler {
 
-// Immutable but for `closed`, which is set once.
+// Immutable but for `closed` and `released`, which are set once.
 struct Buffer::State {
   BufferDescriptor descriptor;
   std::byte* data = nullptr;         // null for memory of a chip
@@ -29,6 +29,12 @@ struct Buffer::State {
   std::function<Status()> withdraw;  // makes shared memory unreachable for those who have not mapped it
   bool transient = false;            // belongs to a run's scope, not to the caller
   std::atomic<bool> closed{false};
+  std::atomic<bool> released{false};  // the worker gave the memory back; implies closed
+
+  void mark_released() {
+    closed.store(true, std::memory_order_release);
+    released.store(true, std::memory_order_release);
+  }
 };
 
 }  // namespace simpler
@@ -54,8 +60,10 @@ class BufferList {
   std::map<const std::byte*, BufferState> by_address_ SIMPLER_GUARDED_BY(mutex_);
 };
 
-// A buffer that this worker owns and that may be used: kInvalidArgument for a default handle or another worker's,
-// kFailedPrecondition for a closed one.
+// A buffer that this worker made and still has: kInvalidArgument for a default handle or another worker's,
+// kFailedPrecondition for a released one.
+Status check_owner(const Buffer& buffer, std::uint64_t worker_id, const char* call);
+// As check_owner, and it may be used: kFailedPrecondition for a closed one too.
 Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call);
 
 // One direction of a copy between host and chip, checked against both buffers.

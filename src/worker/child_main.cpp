@@ -14,6 +14,7 @@
 #include "memory/import_registry.h"
 #include "process/watch.h"
 #include "wire/report.h"
+#include "worker/options.h"
 #include "worker/serve_chip.h"
 #include "worker/serve_host.h"
 
@@ -62,7 +63,7 @@ Result<std::unique_ptr<chip::ChipWorker>> start_chip(const ChildPlan& plan, std:
   options.runtime = plan.options->runtime;
   options.device_id = plan.options->device_ids[index];
   options.threads = plan.chip_threads;
-  options.watchdog = static_cast<Nanos>(plan.options->watchdog_s * 1e9);
+  options.watchdog = nanos_of(plan.options->watchdog_s);
   options.kernels = plan.kernels;
   SIMPLER_ASSIGN_OR_RETURN(std::unique_ptr<chip::ChipWorker> chip, chip::ChipWorker::create(options));
   for (const ChipRegistration& callable : plan.chip_callables) {

@@ -11,6 +11,7 @@
 #include "base/environment.h"
 #include "base/status_macros.h"
 #include "memory/buffer_table.h"
+#include "worker/options.h"
 #include "worker/task_args_access.h"
 #include "worker/user_time.h"
 
@@ -60,6 +61,15 @@ class ChipRun final : public RunHandle::State {
 
   Status add_tensor(const BufferState& buffer, const Tensor& tensor);
   void set_scalars(std::span<const std::uint64_t> scalars) { scalars_.assign(scalars.begin(), scalars.end()); }
+  // kNotFound when one of them was released meanwhile.
+  Status check_buffers() const {
+    for (const auto& [identity, buffer] : buffers_) {
+      if (buffer->released.load(std::memory_order_acquire)) {
+        return not_found(fmt::format("submit: buffer {} was released", to_string(identity)));
+      }
+    }
+    return Status::ok();
+  }
   bool names(const CanonicalIdentity& identity) const { return buffers_.contains(identity); }
   std::size_t tensor_count() const { return tensors_.size(); }
 
@@ -147,7 +157,7 @@ Status ChipLevel::start(const std::vector<Registered>& callables, std::function<
   options.runtime = options_.runtime;
   options.device_id = options_.device_id;
   options.threads = static_cast<std::uint32_t>(options_.chip_threads);
-  options.watchdog = static_cast<Nanos>(options_.watchdog_s * 1e9);
+  options.watchdog = nanos_of(options_.watchdog_s);
   options.kernels = kernels_.get();
   SIMPLER_ASSIGN_OR_RETURN(chip_, chip::ChipWorker::create(options));
   for (const Registered& callable : callables) {
@@ -185,7 +195,12 @@ void ChipLevel::serve() {
   }
 }
 
-Status ChipLevel::add_callable(const Registered& callable) {
+bool ChipLevel::idle() {
+  MutexLock lock(mutex_);
+  return queue_.empty();
+}
+
+Status ChipLevel::add_callable(const Registered& callable, bool&) {
   MutexLock lock(serving_);
   return chip_->register_callable(callable.handle->index, callable.chip_bytes);
 }
@@ -223,7 +238,7 @@ Status ChipLevel::stop(Deadline, bool) {
     thread_.join();
   }
   for (const BufferState& buffer : buffers_.all()) {
-    buffer->closed.store(true, std::memory_order_release);
+    buffer->mark_released();
     buffers_.remove(buffer->descriptor.identity);
   }
   MutexLock lock(serving_);
@@ -245,12 +260,21 @@ Result<std::shared_ptr<RunHandle::State>> ChipLevel::submit_task(const callable:
     return invalid_argument(fmt::format("submit: {} tensors and {} scalars; a chip takes {} and {}", tensors.size(),
                                         scalars.size(), kMaxChipSignature, kMaxChipScalars));
   }
+  if (args.dependency_count() != 0) {
+    return invalid_argument(
+        "submit: add_dep names tasks of one graph; at level 2 every submit is a run of its own, and they go in order");
+  }
   auto run = std::make_shared<ChipRun>(callable.index, callable.name, config);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const BufferState buffer = buffers_.find(tensors[i].buffer.identity);
     if (buffer == nullptr) {
       return not_found(
           fmt::format("tensor {}: buffer {} is not known to this worker", i, to_string(tensors[i].buffer.identity)));
+    }
+    const std::string differing = differing_fields(buffer->descriptor, tensors[i].buffer);
+    if (!differing.empty()) {
+      return invalid_argument(fmt::format("tensor {}: its descriptor differs from that of buffer {} in {}", i,
+                                          to_string(buffer->descriptor.identity), differing));
     }
     SIMPLER_RETURN_IF_ERROR(run->add_tensor(buffer, tensors[i]));
   }
@@ -260,6 +284,11 @@ Result<std::shared_ptr<RunHandle::State>> ChipLevel::submit_task(const callable:
     // Ends with the oldest run, which the watchdog bounds.
     changed_.wait(mutex_);
   }
+  // From here on the queue holds the run, and whoever takes away what it names looks there.
+  if (!callable.live.load(std::memory_order_acquire)) {
+    return not_found(fmt::format("submit: callable '{}' was unregistered", callable.name));
+  }
+  SIMPLER_RETURN_IF_ERROR(run->check_buffers());
   run->set_id(++last_run_);
   queue_.push_back(run);
   changed_.notify_all();
@@ -303,7 +332,7 @@ Result<BufferState> ChipLevel::wrap(std::byte* data, std::uint64_t nbytes, Acces
   return state;
 }
 
-Status ChipLevel::check_not_named(const BufferState& buffer, const char* call) const {
+Status ChipLevel::take_away(const BufferState& buffer, const char* call) {
   MutexLock lock(mutex_);
   for (const std::shared_ptr<ChipRun>& run : queue_) {
     if (run->names(buffer->descriptor.identity)) {
@@ -311,6 +340,11 @@ Status ChipLevel::check_not_named(const BufferState& buffer, const char* call) c
                                              to_string(buffer->descriptor.identity)));
     }
   }
+  if (buffer->released.load(std::memory_order_acquire)) {
+    return failed_precondition(
+        fmt::format("{}: buffer {} was released already", call, to_string(buffer->descriptor.identity)));
+  }
+  buffer->mark_released();
   return Status::ok();
 }
 
@@ -321,8 +355,7 @@ Status ChipLevel::release_buffer(const BufferState& buffer) {
   if (buffer->owner_worker >= 0) {
     return wrong_type("release_buffer: this is memory of the chip; give it back with free");
   }
-  SIMPLER_RETURN_IF_ERROR(check_not_named(buffer, "release_buffer"));
-  buffer->closed.store(true, std::memory_order_release);
+  SIMPLER_RETURN_IF_ERROR(take_away(buffer, "release_buffer"));
   buffers_.remove(buffer->descriptor.identity);
   return buffer->withdraw ? buffer->withdraw() : Status::ok();
 }
@@ -351,14 +384,16 @@ Status ChipLevel::device_free(const BufferState& buffer) {
   if (buffer->owner_worker < 0) {
     return wrong_type("free: this is host memory; give it back with release_buffer");
   }
-  SIMPLER_RETURN_IF_ERROR(check_not_named(buffer, "free"));
-  SIMPLER_RETURN_IF_ERROR(chip_->free(body_address(buffer->descriptor)));
-  buffer->closed.store(true, std::memory_order_release);
+  SIMPLER_RETURN_IF_ERROR(take_away(buffer, "free"));
   buffers_.remove(buffer->descriptor.identity);
-  return Status::ok();
+  return chip_->free(body_address(buffer->descriptor));
 }
 
 Status ChipLevel::copy(const Buffer& device, const Buffer& host, const CopyRange& range, bool to_device) {
+  if (!idle()) {
+    return failed_precondition(
+        fmt::format("{}: runs are in flight; wait for them first", to_device ? "copy_to" : "copy_from"));
+  }
   const std::uint64_t address = body_address(device.descriptor()) + range.device_offset;
   if (to_device) {
     return chip_->copy_to(address, host.data() + range.host_offset, range.nbytes);

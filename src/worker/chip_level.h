@@ -1,7 +1,8 @@
 // A chip in this process: runs are queued and executed one after the other by a thread of the worker's.
 //
-// The queue owns its runs until they end, so a run that nobody waits for is finished all the same. The chip itself is
-// used by one thread at a time, under `serving_`; the queue has a lock of its own, never held over a call to the chip.
+// The queue owns its runs until they end, so a run that nobody waits for is finished all the same. The chip takes
+// runs and registrations from one thread at a time, under `serving_`, and memory commands from any; the queue has a
+// lock of its own, never held over a call to the chip.
 #pragma once
 
 #include <deque>
@@ -29,7 +30,8 @@ class ChipLevel final : public Level {
 
   Status check_eligible(CallableKind kind) const override;
   Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) override;
-  Status add_callable(const Registered& callable) override;
+  Status add_callable(const Registered& callable, bool& undone) override;
+  bool idle() override;
   Status remove_callable(const Registered& callable) override;
   Status drain(Deadline deadline) override;
   void give_up(const Status& why) override;
@@ -55,7 +57,8 @@ class ChipLevel final : public Level {
 
  private:
   void serve();
-  Status check_not_named(const BufferState& buffer, const char* call) const;
+  // Marks the buffer released unless a run that is not over names it.
+  Status take_away(const BufferState& buffer, const char* call);
   CanonicalIdentity mint_identity();
 
   const WorkerOptions options_;

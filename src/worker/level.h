@@ -34,13 +34,16 @@ class Level {
   virtual Status check_eligible(CallableKind kind) const = 0;
   virtual Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled,
                        Deadline deadline) = 0;
-  // After start: makes the callable known to everybody that may run it, or to nobody.
-  virtual Status add_callable(const Registered& callable) = 0;
+  // After start: makes the callable known to everybody that may run it, or to nobody. `undone` is false when somebody
+  // may know a refused one nevertheless.
+  virtual Status add_callable(const Registered& callable, bool& undone) = 0;
+  // No run is unfinished, so no task names a callable.
+  virtual bool idle() = 0;
   // Best effort; a child's refusal is returned for a warning.
   virtual Status remove_callable(const Registered& callable) = 0;
   // Until no run is unfinished.
   virtual Status drain(Deadline deadline) = 0;
-  // Fails what has not started and kills children that are inside something.
+  // Fails what has not started and kills children that are inside something. Safe beside calls of other threads.
   virtual void give_up(const Status& why) = 0;
   virtual Status stop(Deadline deadline, bool kill) = 0;
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "worker/options.h"
 
 namespace simpler::worker {
 namespace {
@@ -22,7 +23,7 @@ Result<std::unique_ptr<LevelMemory>> LevelMemory::create(const WorkerOptions& op
     wire::initialise(level->mailbox(child), queue_depth, 1);
   }
   SIMPLER_ASSIGN_OR_RETURN(level->tables_, memory::SharedTables::create());
-  SIMPLER_ASSIGN_OR_RETURN(level->arena_, memory::ArgsArena::create({.slots = options.task_window}));
+  SIMPLER_ASSIGN_OR_RETURN(level->arena_, memory::ArgsArena::create({.slots = window_of(options)}));
   memory::HeapOptions heap;
   if (options.heap_ring_size) {
     heap.region_bytes = *options.heap_ring_size;

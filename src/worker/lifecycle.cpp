@@ -24,6 +24,10 @@ const char* name_of(WorkerState state) {
   return "?";
 }
 
+bool contains(const std::vector<std::thread::id>& threads, std::thread::id thread) {
+  return std::find(threads.begin(), threads.end(), thread) != threads.end();
+}
+
 }  // namespace
 
 Lifecycle::Lease& Lifecycle::Lease::operator=(Lease&& other) noexcept {
@@ -96,12 +100,43 @@ Status Lifecycle::not_ready(const char* call) const {
 Result<Lifecycle::Lease> Lifecycle::lease(const char* call) {
   MutexLock lock(mutex_);
   const std::thread::id self = std::this_thread::get_id();
-  const bool nested = std::find(leases_.begin(), leases_.end(), self) != leases_.end();
-  if (state_ != WorkerState::kReady && !nested) {
+  if (state_ != WorkerState::kReady && !contains(leases_, self)) {
     return not_ready(call);
   }
   leases_.push_back(self);
   return Lease(this);
+}
+
+Result<Lifecycle::Lease> Lifecycle::lease_or_new(const char* call) {
+  {
+    MutexLock lock(mutex_);
+    if (initializing_ && init_thread_ == std::this_thread::get_id()) {
+      return reentrant(fmt::format("{}: called from inside init() of the same worker", call));
+    }
+    while (initializing_) {
+      changed_.wait(mutex_);
+    }
+    if (state_ == WorkerState::kNew) {
+      return Lease();
+    }
+  }
+  return lease(call);
+}
+
+bool Lifecycle::leased() const {
+  MutexLock lock(mutex_);
+  return !leases_.empty();
+}
+
+Lifecycle::Closing::~Closing() {
+  if (owner_ != nullptr) {
+    owner_->end_closing(std::this_thread::get_id());
+  }
+}
+
+void Lifecycle::end_closing(std::thread::id thread) {
+  MutexLock lock(mutex_);
+  closers_.erase(std::find(closers_.begin(), closers_.end(), thread));
 }
 
 void Lifecycle::release(std::thread::id thread) {
@@ -111,10 +146,13 @@ void Lifecycle::release(std::thread::id thread) {
   changed_.notify_all();
 }
 
-Status Lifecycle::begin_close(Deadline deadline) {
+Result<Lifecycle::Closing> Lifecycle::begin_close(Deadline deadline) {
   MutexLock lock(mutex_);
   const std::thread::id self = std::this_thread::get_id();
-  if (std::find(leases_.begin(), leases_.end(), self) != leases_.end()) {
+  if (contains(closers_, self)) {
+    return reentrant("close: called from inside another close of the same worker, for example a callback of a run");
+  }
+  if (contains(leases_, self)) {
     return reentrant("close: called from inside another call on the same worker, for example its graph function");
   }
   if (initializing_ && init_thread_ == self) {
@@ -127,7 +165,8 @@ Status Lifecycle::begin_close(Deadline deadline) {
                                    initializing_ ? "init() is" : "calls on the worker are"));
     }
   }
-  return Status::ok();
+  closers_.push_back(self);
+  return Closing(this);
 }
 
 }  // namespace simpler::worker

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,9 +28,22 @@ class Lifecycle {
     Lease(Lease&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
     Lease& operator=(Lease&& other) noexcept;
     ~Lease();
+    bool held() const { return owner_ != nullptr; }
 
    private:
     Lifecycle* owner_ = nullptr;
+  };
+
+  // Held by one close() from its begin to its end, so that a close inside of it can be told apart.
+  class Closing {
+   public:
+    explicit Closing(Lifecycle* owner) : owner_(owner) {}
+    Closing(Closing&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    Closing& operator=(Closing&&) = delete;
+    ~Closing();
+
+   private:
+    Lifecycle* owner_;
   };
 
   WorkerState state() const;
@@ -43,12 +57,18 @@ class Lifecycle {
 
   // kFailedPrecondition unless READY; the text carries the cause of a failed start.
   Result<Lease> lease(const char* call);
-  // Publishes CLOSED. kReentrant when the calling thread holds a lease, kFailedPrecondition from the thread that runs
-  // init(). Waits for a running init() to give up and for the leases of other threads, both until `deadline`.
-  Status begin_close(Deadline deadline);
+  // As lease(), but NEW is good too and gives an empty lease. Waits while another thread runs init(), which has a
+  // deadline of its own.
+  Result<Lease> lease_or_new(const char* call);
+  // Publishes CLOSED. kReentrant when the calling thread holds a lease, runs init() or is inside another close. Waits
+  // for a running init() to give up and for the leases of other threads, both until `deadline`.
+  Result<Closing> begin_close(Deadline deadline);
+  // Some call of another thread holds a lease.
+  bool leased() const;
 
  private:
   void release(std::thread::id thread);
+  void end_closing(std::thread::id thread);
   Status not_ready(const char* call) const SIMPLER_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
@@ -58,6 +78,7 @@ class Lifecycle {
   Status cause_ SIMPLER_GUARDED_BY(mutex_);
   std::thread::id init_thread_ SIMPLER_GUARDED_BY(mutex_);
   std::vector<std::thread::id> leases_ SIMPLER_GUARDED_BY(mutex_);
+  std::vector<std::thread::id> closers_ SIMPLER_GUARDED_BY(mutex_);
 };
 
 }  // namespace simpler::worker

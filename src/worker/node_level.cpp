@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "engine/run_queue.h"
 #include "memory/buffer_table.h"
 #include "worker/control_records.h"
 #include "worker/node_run.h"
+#include "worker/options.h"
 #include "worker/orchestrator_state.h"
 
 namespace simpler::worker {
@@ -35,10 +37,10 @@ auto unlocked(const HostLanguage& language, F&& block) {
   return block();
 }
 
-Status first_failure(std::vector<Result<lane::ControlAnswer>> answers) {
-  for (Result<lane::ControlAnswer>& answer : answers) {
+Status first_failure(const std::vector<Result<lane::ControlAnswer>>& answers) {
+  for (const Result<lane::ControlAnswer>& answer : answers) {
     if (!answer.ok()) {
-      return std::move(answer).status();
+      return answer.status();
     }
   }
   return Status::ok();
@@ -52,7 +54,7 @@ NodeLevel::NodeLevel(const WorkerOptions& options, const HostLanguage& language,
 NodeLevel::~NodeLevel() = default;
 
 Deadline NodeLevel::control_deadline() const {
-  return Deadline::after(static_cast<Nanos>(options_.control_timeout_s * 1e9));
+  return Deadline::after(nanos_of(options_.control_timeout_s));
 }
 
 Status NodeLevel::check_eligible(CallableKind kind) const {
@@ -76,7 +78,7 @@ Status NodeLevel::start(const std::vector<Registered>& callables, std::function<
       start.chip_callables.push_back({callable.handle->index, callable.handle->name, callable.chip_bytes});
     }
   }
-  SIMPLER_ASSIGN_OR_RETURN(std::unique_ptr<Tree> tree, Tree::start(std::move(start), deadline));
+  SIMPLER_ASSIGN_OR_RETURN(std::shared_ptr<Tree> tree, Tree::start(std::move(start), deadline));
   tree_ = std::move(tree);
   for (const Registered& callable : callables) {
     SIMPLER_RETURN_IF_ERROR(publish(callable));
@@ -94,8 +96,9 @@ Status NodeLevel::publish(const Registered& callable) {
   });
 }
 
-Status NodeLevel::add_callable(const Registered& callable) {
+Status NodeLevel::add_callable(const Registered& callable, bool& undone) {
   const bool host = is_host_kind(callable.handle->kind);
+  const ChildKind kind = host ? ChildKind::kHost : ChildKind::kChip;
   const std::vector<std::byte>& bytes = host ? callable.host.payload : callable.chip_bytes;
   if (host && bytes.empty()) {
     return wrong_type(
@@ -110,13 +113,49 @@ Status NodeLevel::add_callable(const Registered& callable) {
                tree_->trace_name(callable.handle->name).value},
       .payload = payload};
   SIMPLER_RETURN_IF_ERROR(publish(callable));
-  Status status = first_failure(tree_->broadcast(host ? ChildKind::kHost : ChildKind::kChip, call, control_deadline()));
-  if (status.is_ok()) {
-    return status;
+  const std::vector<Result<lane::ControlAnswer>> answers = tree_->broadcast(kind, call, control_deadline());
+  Status refused;
+  std::size_t gone = 0;
+  for (const Result<lane::ControlAnswer>& answer : answers) {
+    const bool lost = !answer.ok() && answer.status().code() == StatusCode::kPeerLost;
+    gone += lost ? 1 : 0;
+    if (!answer.ok() && !lost && refused.is_ok()) {
+      refused = answer.status();
+    }
   }
-  const Status undone = remove_callable(callable);
-  return std::move(status).context(undone.is_ok() ? "REGISTER_PARTIAL_FAILURE"
-                                                  : "REGISTER_PARTIAL_FAILURE, undo unconfirmed");
+  if (refused.is_ok() && gone < answers.size()) {
+    return Status::ok();  // the dead run nothing any more
+  }
+  undone = undo_registration(callable, answers);
+  if (refused.is_ok()) {
+    return first_failure(answers);
+  }
+  return std::move(refused).context(undone ? "REGISTER_PARTIAL_FAILURE" : "REGISTER_PARTIAL_FAILURE, undo unconfirmed");
+}
+
+// Tells those children to forget that took the callable, or may have. True: none of them has it.
+bool NodeLevel::undo_registration(const Registered& callable, const std::vector<Result<lane::ControlAnswer>>& answers) {
+  const bool host = is_host_kind(callable.handle->kind);
+  std::vector<bool> told;
+  for (const Result<lane::ControlAnswer>& answer : answers) {
+    told.push_back(answer.ok() || answer.status().code() == StatusCode::kTimeout);
+  }
+  const lane::ControlCall call{
+      .command = host ? wire::ControlCommand::kPythonUnregister : wire::ControlCommand::kUnregister,
+      .args = {callable.handle->index, 0, 0, 0}};
+  bool undone = true;
+  for (const Result<lane::ControlAnswer>& answer :
+       tree_->broadcast(host ? ChildKind::kHost : ChildKind::kChip, call, control_deadline(), told)) {
+    const StatusCode code = answer.ok() ? StatusCode::kOk : answer.status().code();
+    undone = undone && (code == StatusCode::kOk || code == StatusCode::kPeerLost || code == StatusCode::kNotFound);
+  }
+  tree_->driver().with_engine(
+      [&](engine::Engine&) { tree_->memory().tables().clear_callable(callable.handle->index); });
+  return undone;
+}
+
+bool NodeLevel::idle() {
+  return tree_ == nullptr || tree_->driver().unfinished_runs() == 0;
 }
 
 Status NodeLevel::remove_callable(const Registered& callable) {
@@ -135,15 +174,16 @@ Status NodeLevel::drain(Deadline deadline) {
 }
 
 void NodeLevel::give_up(const Status& why) {
-  std::vector<std::weak_ptr<NodeRun>> runs;
+  if (tree_ == nullptr) {
+    return;
+  }
+  std::vector<engine::RunRef> begun;
   {
     MutexLock lock(mutex_);
-    runs = runs_;
+    begun = begun_;
   }
-  for (const std::weak_ptr<NodeRun>& weak : runs) {
-    if (const std::shared_ptr<NodeRun> run = weak.lock()) {
-      run->cancel(why);
-    }
+  for (const engine::RunRef& run : begun) {
+    tree_->driver().cancel(run, why);  // one that is over stays as it is
   }
   tree_->kill_busy();
 }
@@ -152,36 +192,97 @@ Status NodeLevel::stop(Deadline deadline, bool kill) {
   if (tree_ == nullptr) {
     return Status::ok();
   }
+  SIMPLER_RETURN_IF_ERROR(tree_->stop(deadline, kill));
   std::vector<std::weak_ptr<NodeRun>> runs;
   {
     MutexLock lock(mutex_);
     runs.swap(runs_);
+    begun_.clear();
   }
   for (const std::weak_ptr<NodeRun>& weak : runs) {
     if (const std::shared_ptr<NodeRun> run = weak.lock()) {
       run->settle(*tree_, failed_precondition("the worker was closed before this run ended"));
     }
   }
-  SIMPLER_RETURN_IF_ERROR(tree_->stop(deadline, kill));
   for (const BufferState& buffer : buffers_.all()) {
-    buffer->closed.store(true, std::memory_order_release);
+    buffer->mark_released();
     buffers_.remove(buffer->descriptor.identity);
   }
   tree_.reset();
   return Status::ok();
 }
 
+const Orchestrator::State* NodeLevel::building_here() const {
+  MutexLock lock(mutex_);
+  return building_ == std::this_thread::get_id() ? graph_ : nullptr;
+}
+
 bool NodeLevel::is_building_here() const {
-  MutexLock lock(mutex_);
-  return building_ == std::this_thread::get_id();
+  return building_here() != nullptr;
 }
 
-void NodeLevel::publish_building(std::thread::id thread) {
+void NodeLevel::publish_building(const Orchestrator::State* state) {
   MutexLock lock(mutex_);
-  building_ = thread;
+  building_ = state != nullptr ? std::this_thread::get_id() : std::thread::id();
+  graph_ = state;
 }
 
-void NodeLevel::note_run(const std::shared_ptr<NodeRun>& run) {
+Status NodeLevel::begin_copy(const char* call) {
+  if (const Orchestrator::State* graph = building_here()) {
+    return graph->before_copy(call);
+  }
+  const bool busy = tree_->driver().unfinished_runs() != 0;
+  MutexLock lock(mutex_);
+  if (busy || starting_ != 0) {
+    return failed_precondition(
+        fmt::format("{}: runs are in flight; wait for them, or copy inside a graph function", call));
+  }
+  ++copies_;
+  return Status::ok();
+}
+
+void NodeLevel::end_copy() {
+  MutexLock lock(mutex_);
+  if (building_ != std::this_thread::get_id()) {
+    --copies_;
+    copies_ended_.notify_all();
+  }
+}
+
+Result<engine::RunRef> NodeLevel::begin_run() {
+  {
+    MutexLock lock(mutex_);
+    while (copies_ != 0) {
+      copies_ended_.wait(mutex_);  // a copy ends by itself or with its chip
+    }
+    ++starting_;
+  }
+  // As long as other threads build and earlier runs go on: they end by themselves, or by terminate().
+  Result<engine::RunRef> run = tree_->driver().begin_run(Deadline::never());
+  MutexLock lock(mutex_);
+  --starting_;
+  return run;
+}
+
+void NodeLevel::note_run(const engine::RunRef& run) {
+  constexpr std::size_t kLookAt = 128;  // more than can be unfinished, so half of them go
+  std::vector<engine::RunRef> begun;
+  {
+    MutexLock lock(mutex_);
+    begun = begun_;
+  }
+  if (begun.size() >= kLookAt) {
+    // Outside of our lock: whoever leaves the engine may call back.
+    tree_->driver().with_engine([&](engine::Engine&) {
+      std::erase_if(begun, [](const engine::RunRef& old) { return old.record->id != old.id || old.record->is_done(); });
+    });
+  }
+  begun.push_back(run);
+  MutexLock lock(mutex_);
+  begun_.swap(begun);
+}
+
+void NodeLevel::note_handle(const std::shared_ptr<NodeRun>& run) {
   MutexLock lock(mutex_);
   if (runs_.size() >= 64) {
     std::erase_if(runs_, [](const std::weak_ptr<NodeRun>& old) { return old.expired(); });
@@ -203,24 +304,24 @@ Result<std::shared_ptr<RunHandle::State>> NodeLevel::submit_graph(const Worker::
   }
   SIMPLER_RETURN_IF_ERROR(validate(config));
   engine::Driver& driver = tree_->driver();
-  SIMPLER_ASSIGN_OR_RETURN(const engine::RunRef run,
-                           unlocked(language_, [&] { return driver.begin_run(Deadline::never()); }));
+  SIMPLER_ASSIGN_OR_RETURN(const engine::RunRef run, unlocked(language_, [&] { return begin_run(); }));
+  note_run(run);
   Orchestrator::State state(*this, run);
   Orchestrator orchestrator(state);
-  publish_building(std::this_thread::get_id());
+  publish_building(&state);
   try {
     const trace::Span span(tree_->recorder(), tree_->trace_name("build graph"), run.id);
     graph(orchestrator, args, config);
   } catch (...) {
     state.open = false;
-    publish_building({});
+    publish_building(nullptr);
     driver.fail_run(run, cancelled("the graph function of this run raised an exception"));
     release_configs(run, std::move(state.configs));
     (void)settle_failed_build(run);
     throw;
   }
   state.open = false;
-  publish_building({});
+  publish_building(nullptr);
   Status closed = driver.close_run(run);
   release_configs(run, std::move(state.configs));
   if (!closed.is_ok()) {
@@ -228,7 +329,7 @@ Result<std::shared_ptr<RunHandle::State>> NodeLevel::submit_graph(const Worker::
     return closed;
   }
   auto handle = std::make_shared<NodeRun>(tree_, run);
-  note_run(handle);
+  note_handle(handle);
   return std::static_pointer_cast<RunHandle::State>(handle);
 }
 
@@ -252,8 +353,8 @@ Result<std::shared_ptr<RunHandle::State>> NodeLevel::submit_task(const callable:
   return wrong_type("submit: a level-3 worker takes a graph function; only level 2 takes a callable and its arguments");
 }
 
-Result<memory::BufferRef> NodeLevel::reference(const BufferDescriptor& descriptor) const {
-  const BufferState state = buffers_.find(descriptor.identity);
+Result<BufferState> NodeLevel::find(const BufferDescriptor& descriptor) const {
+  BufferState state = buffers_.find(descriptor.identity);
   if (state == nullptr) {
     return not_found(fmt::format("buffer {} is not known to this worker: it was released, or belongs to another one",
                                  to_string(descriptor.identity)));
@@ -263,7 +364,17 @@ Result<memory::BufferRef> NodeLevel::reference(const BufferDescriptor& descripto
     return invalid_argument(fmt::format("buffer {}: the tensor's descriptor differs from the buffer's in {}",
                                         to_string(descriptor.identity), differing));
   }
+  return state;
+}
+
+Result<memory::BufferRef> NodeLevel::reference(const BufferDescriptor& descriptor) const {
+  SIMPLER_ASSIGN_OR_RETURN(const BufferState state, find(descriptor));
   return state->ref;
+}
+
+Result<int> NodeLevel::owner_of(const BufferDescriptor& descriptor) const {
+  SIMPLER_ASSIGN_OR_RETURN(const BufferState state, find(descriptor));
+  return state->owner_worker;
 }
 
 }  // namespace simpler::worker

@@ -23,7 +23,8 @@ class NodeLevel final : public Level {
 
   Status check_eligible(CallableKind kind) const override;
   Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) override;
-  Status add_callable(const Registered& callable) override;
+  Status add_callable(const Registered& callable, bool& undone) override;
+  bool idle() override;
   Status remove_callable(const Registered& callable) override;
   Status drain(Deadline deadline) override;
   void give_up(const Status& why) override;
@@ -51,6 +52,8 @@ class NodeLevel final : public Level {
   const HostLanguage& language() const { return language_; }
   // True on the thread whose graph function runs now.
   bool is_building_here() const;
+  // The chip that holds a buffer's bytes, -1 for host memory; kNotFound as reference().
+  Result<int> owner_of(const BufferDescriptor& descriptor) const;
   // The live reference of a buffer that this worker made; kNotFound names the identity.
   Result<memory::BufferRef> reference(const BufferDescriptor& descriptor) const;
 
@@ -60,9 +63,21 @@ class NodeLevel final : public Level {
   Status publish(const Registered& callable);
   Result<BufferState> publish_buffer(const BufferDescriptor& descriptor, int owner_worker);
   void release_configs(const engine::RunRef& run, std::vector<std::uint16_t> configs);
+  bool undo_registration(const Registered& callable, const std::vector<Result<lane::ControlAnswer>>& answers);
   Status settle_failed_build(const engine::RunRef& run);
-  void publish_building(std::thread::id thread);
-  void note_run(const std::shared_ptr<NodeRun>& run);
+  Result<BufferState> find(const BufferDescriptor& descriptor) const;
+  // Takes the submission turn, after the copies that are under way outside of graph functions.
+  Result<engine::RunRef> begin_run();
+  void publish_building(const Orchestrator::State* state);
+  // The graph that this thread builds, or null.
+  const Orchestrator::State* building_here() const;
+  // A copy inside a graph function waits for its turn; another one keeps runs from starting, or is refused.
+  Status begin_copy(const char* call);
+  void end_copy();
+  void note_run(const engine::RunRef& run);  // by the holder of the submission turn
+  void note_handle(const std::shared_ptr<NodeRun>& run);
+  // Chip memory that was got but cannot be named.
+  void give_back(std::uint32_t chip, std::uint64_t address);
 
   const WorkerOptions options_;
   const HostLanguage& language_;
@@ -72,8 +87,13 @@ class NodeLevel final : public Level {
   BufferList buffers_;
 
   mutable Mutex mutex_;
+  CondVar copies_ended_;
   std::thread::id building_ SIMPLER_GUARDED_BY(mutex_);
-  std::vector<std::weak_ptr<NodeRun>> runs_ SIMPLER_GUARDED_BY(mutex_);  // handles that may still ask for an outcome
+  const Orchestrator::State* graph_ SIMPLER_GUARDED_BY(mutex_) = nullptr;  // used by the thread `building_` only
+  std::uint32_t copies_ SIMPLER_GUARDED_BY(mutex_) = 0;                    // outside of graph functions
+  std::uint32_t starting_ SIMPLER_GUARDED_BY(mutex_) = 0;                  // submits that have no run yet
+  std::vector<engine::RunRef> begun_ SIMPLER_GUARDED_BY(mutex_);           // runs that may be unfinished
+  std::vector<std::weak_ptr<NodeRun>> runs_ SIMPLER_GUARDED_BY(mutex_);    // handles that may still ask for an outcome
   memory::DevicePointers pointers_ SIMPLER_GUARDED_BY(mutex_);
 };
 

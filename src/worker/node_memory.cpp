@@ -65,7 +65,7 @@ Status NodeLevel::release_buffer(const BufferState& buffer) {
   memory::SharedTables& tables = tree_->memory().tables();
   SIMPLER_RETURN_IF_ERROR(
       tree_->driver().with_engine([&](engine::Engine&) { return tables.retire_buffer(buffer->ref); }));
-  buffer->closed.store(true, std::memory_order_release);
+  buffer->mark_released();
   buffers_.remove(buffer->descriptor.identity);
   Status withdrawn = buffer->withdraw ? buffer->withdraw() : Status::ok();
   const lane::ControlCall call{
@@ -94,13 +94,30 @@ Result<BufferState> NodeLevel::device_malloc(int worker, std::uint64_t nbytes) {
       tree_->driver().with_engine([&](engine::Engine&) { return tree_->memory().tables().mint_identity(); });
   descriptor.nbytes = nbytes;
   set_body_address(descriptor, answer.result);
-  SIMPLER_ASSIGN_OR_RETURN(BufferState state, publish_buffer(descriptor, worker));
+  Result<BufferState> state = publish_buffer(descriptor, worker);
+  if (!state.ok()) {
+    give_back(chip, answer.result);
+    return state;
+  }
+  Status added;
   {
     MutexLock lock(mutex_);
-    SIMPLER_RETURN_IF_ERROR(pointers_.add(chip, answer.result, nbytes));
+    added = pointers_.add(chip, answer.result, nbytes);
   }
-  buffers_.add(state);
+  if (!added.is_ok()) {
+    // The chip gave out an address that is live already: the bytes are somebody else's to give back.
+    (void)tree_->driver().with_engine(
+        [&](engine::Engine&) { return tree_->memory().tables().retire_buffer((*state)->ref); });
+    return added;
+  }
+  buffers_.add(*state);
   return state;
+}
+
+void NodeLevel::give_back(std::uint32_t chip, std::uint64_t address) {
+  // The failure that led here is the one to report.
+  (void)tree_->control_chip(chip, {.command = wire::ControlCommand::kFree, .args = {address, 0, 0, 0}},
+                            control_deadline());
 }
 
 Status NodeLevel::device_free(const BufferState& buffer) {
@@ -115,7 +132,7 @@ Status NodeLevel::device_free(const BufferState& buffer) {
   }
   SIMPLER_RETURN_IF_ERROR(tree_->driver().with_engine(
       [&](engine::Engine&) { return tree_->memory().tables().retire_buffer(buffer->ref); }));
-  buffer->closed.store(true, std::memory_order_release);
+  buffer->mark_released();
   buffers_.remove(buffer->descriptor.identity);
   {
     MutexLock lock(mutex_);
@@ -130,10 +147,11 @@ Status NodeLevel::device_free(const BufferState& buffer) {
 }
 
 Status NodeLevel::copy(const Buffer& device, const Buffer& host, const CopyRange& range, bool to_device) {
-  if (!is_building_here() && tree_->driver().unfinished_runs() != 0) {
-    return failed_precondition(fmt::format("{}: runs are in flight; wait for them, or copy inside a graph function",
-                                           to_device ? "copy_to" : "copy_from"));
-  }
+  SIMPLER_RETURN_IF_ERROR(begin_copy(to_device ? "copy_to" : "copy_from"));
+  struct End {
+    NodeLevel& node;
+    ~End() { node.end_copy(); }
+  } end{*this};
   if (range.nbytes == 0) {
     return Status::ok();
   }
@@ -146,6 +164,7 @@ Status NodeLevel::copy(const Buffer& device, const Buffer& host, const CopyRange
   const lane::ControlCall call{.command = to_device ? wire::ControlCommand::kCopyTo : wire::ControlCommand::kCopyFrom,
                                .args = {address, range.nbytes, range.host_offset, 0},
                                .payload = bytes_of(host.descriptor())};
+  // As long as the bytes take; it ends with the chip, and terminate() ends that.
   SIMPLER_ASSIGN_OR_RETURN(const lane::ControlAnswer answer, tree_->control_chip(chip, call, Deadline::never()));
   (void)answer;
   return Status::ok();

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kMaxSubWorkers = 1024;
 constexpr std::uint64_t kMinHeapBytes = 4096;
+constexpr std::uint32_t kMaxTaskWindow = 1U << 20;
+constexpr std::uint32_t kMaxPendingRuns = 64;
+constexpr int kMaxChipThreads = 1024;
 
 Status check_seconds(const char* name, double value) {
   if (std::isfinite(value) && value > 0) {
@@ -66,14 +69,17 @@ Status check_counts(const WorkerOptions& options) {
     return invalid_argument(fmt::format("num_sub_workers={} at level 2: a level-2 worker has no children, use level=3",
                                         options.num_sub_workers));
   }
-  if (options.chip_threads < 0) {
-    return invalid_argument(fmt::format("chip_threads={}: must be 0 (automatic) or more", options.chip_threads));
+  if (options.chip_threads < 0 || options.chip_threads > kMaxChipThreads) {
+    return invalid_argument(
+        fmt::format("chip_threads={}: must be 0 (automatic) or at most {}", options.chip_threads, kMaxChipThreads));
   }
-  if (options.task_window < 4) {
-    return invalid_argument(fmt::format("task_window={}: must be 4 or more", options.task_window));
+  if (options.task_window < 1 || options.task_window > kMaxTaskWindow) {
+    return invalid_argument(
+        fmt::format("task_window={}: must be between 1 and {}", options.task_window, kMaxTaskWindow));
   }
-  if (options.max_pending_runs < 1) {
-    return invalid_argument(fmt::format("max_pending_runs={}: must be 1 or more", options.max_pending_runs));
+  if (options.max_pending_runs < 1 || options.max_pending_runs > kMaxPendingRuns) {
+    return invalid_argument(
+        fmt::format("max_pending_runs={}: must be between 1 and {}", options.max_pending_runs, kMaxPendingRuns));
   }
   if (options.heap_ring_size && *options.heap_ring_size < kMinHeapBytes) {
     return invalid_argument(

@@ -1,6 +1,8 @@
 #include "simpler/orchestrator.h"
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -54,6 +56,12 @@ Status Orchestrator::State::check_before_submit(const char* call) const {
         fmt::format("{}: this run has submitted tasks already; device commands come before the first submit", call));
   }
   return Status::ok();
+}
+
+Status Orchestrator::State::before_copy(const char* call) const {
+  SIMPLER_RETURN_IF_ERROR(check_before_submit(call));
+  // Everything before this run has ended once it is the head of the queue; as long as that takes.
+  return node.tree().driver().wait_head(run, Deadline::never());
 }
 
 Result<memory::BufferRef> Orchestrator::State::reference(const BufferDescriptor& descriptor) {
@@ -136,6 +144,9 @@ Result<engine::TaskId> Orchestrator::State::submit(WorkerType type, const Callab
       return invalid_argument(fmt::format("{}: worker={} must be 0 or more", call, workers[i]));
     }
     const std::uint32_t target = type == WorkerType::kNextLevel ? static_cast<std::uint32_t>(workers[i]) : 0;
+    if (TaskArgsAccess::on_device(*args[i])) [[unlikely]] {
+      SIMPLER_RETURN_IF_ERROR(check_placement(*args[i], type, target, call));
+    }
     SIMPLER_ASSIGN_OR_RETURN(const engine::MemberArgs member, member_of(*args[i], target));
     members.push_back(member);
     SIMPLER_RETURN_IF_ERROR(check_target_limits(type, member, call));
@@ -154,6 +165,28 @@ Result<engine::TaskId> Orchestrator::State::submit(WorkerType type, const Callab
   }
   submitted = true;
   return task;
+}
+
+// Memory of a chip is of use on that chip only.
+Status Orchestrator::State::check_placement(const TaskArgs& args, WorkerType type, std::uint32_t target,
+                                            const char* call) const {
+  const std::span<const Tensor> tensors = TaskArgsAccess::tensors(args);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].buffer.address_space != AddressSpace::kDevice) {
+      continue;
+    }
+    SIMPLER_ASSIGN_OR_RETURN(const int owner, node.owner_of(tensors[i].buffer));
+    if (type == WorkerType::kSub) {
+      return invalid_argument(fmt::format(
+          "{}: tensor {} lies in memory of chip {}; a host callable takes host memory, copy_from brings it there", call,
+          i, owner));
+    }
+    if (owner < 0 || static_cast<std::uint32_t>(owner) != target) {
+      return invalid_argument(
+          fmt::format("{}: tensor {} lies in memory of chip {} and the task is for worker {}", call, i, owner, target));
+    }
+  }
+  return Status::ok();
 }
 
 Status Orchestrator::State::check_target_limits(WorkerType type, const engine::MemberArgs& member,
@@ -221,7 +254,12 @@ void Orchestrator::submit_sub_group(const CallableHandle& callable, std::span<co
 Buffer Orchestrator::alloc(std::span<const std::uint32_t> shape, DataType dtype) {
   worker::raise_if_error(state_->check_usable("alloc"));
   const std::uint64_t bytes = worker::unwrap(worker::bytes_of_shape(shape, dtype, "alloc"));
-  const engine::Allocation allocation = worker::unwrap(state_->node.tree().driver().alloc(state_->run, bytes));
+  Result<engine::Allocation> allocated = state_->node.tree().driver().alloc(state_->run, bytes);
+  if (allocated.status().code() == StatusCode::kOutOfRange) {
+    // To the caller a request that no waiting can serve is one and the same, whatever stands in its way.
+    worker::raise(resource_exhausted(std::string(allocated.status().message())).context("alloc"));
+  }
+  const engine::Allocation allocation = worker::unwrap(std::move(allocated));
   state_->submitted = true;
   const std::uint64_t buffer_id = allocation.descriptor.identity.buffer_id;
   state_->allocations[buffer_id] = allocation.buffer;
@@ -253,20 +291,18 @@ Buffer Orchestrator::alloc_child_tensor(int worker, std::span<const std::uint32_
 
 void Orchestrator::free(const Buffer& buffer) {
   worker::raise_if_error(state_->check_before_submit("free"));
-  worker::raise_if_error(worker::check_own(buffer, state_->node.registry().owner_id(), "free"));
+  worker::raise_if_error(worker::check_owner(buffer, state_->node.registry().owner_id(), "free"));
   worker::raise_if_error(state_->node.device_free(buffer.state()));
 }
 
 void Orchestrator::State::copy(const Buffer& device, const Buffer& host, std::uint64_t device_offset,
                                std::uint64_t host_offset, std::optional<std::uint64_t> nbytes, bool to_device) {
   const char* call = to_device ? "copy_to" : "copy_from";
-  worker::raise_if_error(check_before_submit(call));
+  worker::raise_if_error(check_usable(call));
   worker::raise_if_error(worker::check_own(device, node.registry().owner_id(), call));
   worker::raise_if_error(worker::check_own(host, node.registry().owner_id(), call));
   const worker::CopyRange range =
       worker::unwrap(worker::check_copy(device, host, device_offset, host_offset, nbytes, to_device));
-  // Everything before this run has ended once it is the head of the queue.
-  worker::raise_if_error(node.tree().driver().wait_head(run, Deadline::never()));
   worker::raise_if_error(node.copy(device, host, range, to_device));
 }
 

@@ -31,6 +31,9 @@ struct Orchestrator::State {
   Status check_usable(const char* call) const;
   Status check_callable(const CallableHandle& callable, WorkerType type, const char* call) const;
   Status check_before_submit(const char* call) const;
+  Status check_placement(const TaskArgs& args, WorkerType type, std::uint32_t target, const char* call) const;
+  // Refuses a copy after the first submit, and waits for the runs before this one.
+  Status before_copy(const char* call) const;
 
   // The engine's form of `args`, valid until they change.
   Result<engine::MemberArgs> member_of(const TaskArgs& args, std::uint32_t target);

@@ -35,6 +35,7 @@ TaskArgs& TaskArgs::add_tensor(const Tensor& tensor, TensorArgType tag) {
   worker::raise_if_error(validate(tensor));
   worker::raise_if_error(check_access(tensor, tag, tensors_.size()));
   tensors_.push_back(tensor);
+  on_device_ = on_device_ || tensor.buffer.address_space == AddressSpace::kDevice;
   tags_.push_back(tag);
   return *this;
 }
@@ -86,6 +87,7 @@ void TaskArgs::set_tag(std::size_t index, TensorArgType tag) {
 
 void TaskArgs::clear() {
   tensors_.clear();
+  on_device_ = false;
   tags_.clear();
   scalars_.clear();
   dependencies_.clear();

@@ -11,6 +11,7 @@ namespace simpler {
 
 struct TaskArgsAccess {
   static std::span<const Tensor> tensors(const TaskArgs& args) { return args.tensors_; }
+  static bool on_device(const TaskArgs& args) { return args.on_device_; }
   static std::span<const TensorArgType> tags(const TaskArgs& args) { return args.tags_; }
   static std::span<const std::uint64_t> scalars(const TaskArgs& args) { return args.scalars_; }
 

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "process/fork_point.h"
 #include "trace/chrome_export.h"
+#include "worker/options.h"
 #include "worker/user_time.h"
 
 namespace simpler::worker {
@@ -60,11 +61,11 @@ engine::DriverOptions driver_options(const WorkerOptions& options, const HostLan
   engine::DriverOptions out;
   out.before_block = language.before_block;
   out.after_block = language.after_block;
-  out.engine.window = options.task_window;
+  out.engine.window = window_of(options);
   out.engine.max_runs = options.max_pending_runs;
   out.engine.inference = options.full_inference ? graph::Inference::kFull : graph::Inference::kWritersOnly;
   if (options.heap_wait_timeout_s) {
-    out.heap_wait_timeout = static_cast<Nanos>(*options.heap_wait_timeout_s * 1e9);
+    out.heap_wait_timeout = nanos_of(*options.heap_wait_timeout_s);
   }
   return out;
 }
@@ -181,6 +182,8 @@ Status Tree::connect() {
     child.control = std::make_unique<lane::ControlChannel>(mailbox, policy_, child.name);
     SIMPLER_ASSIGN_OR_RETURN(child.lane_id, driver_->add_lane(*child.lane));
   }
+  // A task past its time ends with its child, which the watch reports like any other death.
+  driver_->on_overdue([this](LaneId lane, engine::TaskId) { kill_lane(lane); });
   driver_->start();
   driver_running_ = true;
   for (Child& child : children_) {
@@ -212,12 +215,17 @@ Result<lane::ControlAnswer> Tree::control_chip(std::size_t index, const lane::Co
 }
 
 std::vector<Result<lane::ControlAnswer>> Tree::broadcast(ChildKind kind, const lane::ControlCall& call,
-                                                         Deadline deadline) {
+                                                         Deadline deadline, const std::vector<bool>& told) {
   std::vector<Result<lane::ControlAnswer>> answers;
+  std::size_t place = 0;
   for (Child& child : children_) {
-    if (child.kind == kind) {
+    if (child.kind != kind) {
+      continue;
+    }
+    if (told.empty() || told[place]) {
       answers.push_back(child.control->call(call, deadline));
     }
+    ++place;
   }
   return answers;
 }
@@ -227,24 +235,44 @@ std::vector<Worker::ChildStatistics> Tree::statistics() const {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     const Child& child = children_[i];
     const lane::LaneStatistics lane = child.lane->statistics();
+    const bool alive = child.process.running();
     all.push_back({.name = child.name,
                    .pid = child.process.pid(),
-                   .alive = child.process.running(),
+                   .alive = alive,
                    .tasks = lane.tasks,
                    .busy_ns = static_cast<std::uint64_t>(lane.busy_ns),
                    .user_cpu_ns = user_cpu_word(memory_->mailbox(i).statistics).load(std::memory_order_relaxed),
-                   .cpu_ns = process_cpu_ns(child.process.pid())});
+                   .cpu_ns = alive ? process_cpu_ns(child.process.pid()) : 0});
   }
   return all;
+}
+
+void Tree::kill_lane(LaneId lane) {
+  for (Child& child : children_) {
+    if (child.lane_id == lane) {
+      (void)child.process.send_signal_to_group(SIGKILL);
+    }
+  }
 }
 
 void Tree::kill_busy() {
   for (Child& child : children_) {
     const std::uint32_t unanswered = driver_->with_engine([&](engine::Engine&) { return child.lane->unanswered(); });
     if (unanswered != 0) {
-      (void)child.process.send_signal(SIGKILL);
+      (void)child.process.send_signal_to_group(SIGKILL);
     }
   }
+}
+
+// No child is left: what a run still waits for fails, so that nobody waits for it any more.
+void Tree::end_runs() {
+  if (driver_ == nullptr || driver_->unfinished_runs() == 0) {
+    return;
+  }
+  for (const Child& child : children_) {
+    driver_->lane_lost(child.lane_id, cancelled(fmt::format("{} was ended when the worker closed", child.name)));
+  }
+  (void)driver_->wait_idle(Deadline::after(kAbortBudget));
 }
 
 Status Tree::stop(Deadline deadline, bool kill) {
@@ -269,6 +297,7 @@ Status Tree::stop(Deadline deadline, bool kill) {
   const process::ReapOptions options =
       kill ? process::ReapOptions{.leave_percent = 20, .terminate_percent = 10} : process::ReapOptions{};
   SIMPLER_RETURN_IF_ERROR(process::reap(processes, deadline, options).status());
+  end_runs();
   if (const std::unique_ptr<trace::Recorder> recorder = std::exchange(recorder_, nullptr)) {
     return trace::write_chrome_json(recorder->snapshot(), options_.trace_path);
   }

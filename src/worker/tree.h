@@ -57,7 +57,9 @@ class Tree {
   // One command to one chip, by its worker id.
   Result<lane::ControlAnswer> control_chip(std::size_t chip, const lane::ControlCall& call, Deadline deadline);
   // The same command to every child of a kind, one after the other under one deadline. What each answered, in order.
-  std::vector<Result<lane::ControlAnswer>> broadcast(ChildKind kind, const lane::ControlCall& call, Deadline deadline);
+  // `told`, when not empty, has one element per child of the kind and leaves out the others.
+  std::vector<Result<lane::ControlAnswer>> broadcast(ChildKind kind, const lane::ControlCall& call, Deadline deadline,
+                                                     const std::vector<bool>& told = {});
   std::vector<Worker::ChildStatistics> statistics() const;
 
   // The number under which children trace a callable of this name; nothing without a trace.
@@ -86,6 +88,8 @@ class Tree {
   Status start_trace(const Start& start);
   Status connect();
   void abort();
+  void kill_lane(LaneId lane);
+  void end_runs();
   Child& chip(std::size_t index) { return children_[host_count() + index]; }
 
   WorkerOptions options_;

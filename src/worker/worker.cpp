@@ -21,8 +21,11 @@ namespace {
 
 constexpr Nanos kStopBudget = 10 * kSecond;
 
+constexpr Nanos kDrainBudget = 5 * kSecond;  // of terminate, within kStopBudget
+constexpr Nanos kGiveUpAgain = 200 * kMillisecond;
+
 Deadline after_seconds(double seconds) {
-  return Deadline::after(static_cast<Nanos>(seconds * 1e9));
+  return Deadline::after(worker::nanos_of(seconds));
 }
 
 std::vector<ArgDirection> signature_of(const ChipCallable& callable) {
@@ -59,29 +62,66 @@ CallableHandle Worker::Impl::add(const callable::Identity& identity, TargetNames
                                  worker::Registered registered) {
   check_process("register");
   worker::raise_if_error(level->check_eligible(identity.kind));
-  const WorkerState state = lifecycle.state();
-  worker::Lifecycle::Lease lease;
-  if (state != WorkerState::kNew) {
-    lease = enter("register");
+  while (true) {
+    const worker::Lifecycle::Lease lease = worker::unwrap(lifecycle.lease_or_new("register"));
+    MutexLock lock(registering);
+    // A start looks at the callables under this lock after it left NEW: either it sees this one, or it is waited for.
+    if (lease.held() || lifecycle.state() == WorkerState::kNew) {
+      return add_held(identity, target, std::move(name), std::move(registered), lease.held());
+    }
   }
-  MutexLock lock(registering);
+}
+
+CallableHandle Worker::Impl::add_held(const callable::Identity& identity, TargetNamespace target, std::string name,
+                                      worker::Registered registered, bool live) {
+  finish_removals();
   const callable::Registration registration = worker::unwrap(registry.begin(identity, target, name));
-  callable::Handle entry = registry.commit(registration);
-  registered.handle = entry;
-  if (registration.first && state != WorkerState::kNew) {
-    Status added = level->add_callable(registered);
+  if (registration.first && live) {
+    // What children are told; the handle that users see comes with the commit.
+    auto told = std::make_shared<callable::HandleState>();
+    told->kind = identity.kind;
+    told->target_namespace = target;
+    told->digest = identity.digest;
+    told->index = registration.index;
+    told->name = name;
+    registered.handle = std::move(told);
+    bool undone = true;
+    Status added = level->add_callable(registered, undone);
     if (!added.is_ok()) {
-      Result<callable::Removal> removal = registry.begin_unregister(entry);
-      if (removal.ok()) {
-        registry.finish_unregister(*removal);
-      }
+      registry.abort(registration, undone);
       worker::raise(std::move(added).context(fmt::format("register '{}'", name)));
     }
   }
+  callable::Handle entry = registry.commit(registration);
   if (registration.first) {
+    registered.handle = entry;
     callables.insert_or_assign(entry->index, std::move(registered));
   }
   return CallableHandle(std::make_shared<const CallableHandle::State>(CallableHandle::State{std::move(entry)}));
+}
+
+// Children forget a callable, and its index is free, once no task can name it any more.
+void Worker::Impl::finish_removals() {
+  if (removals.empty() || (lifecycle.state() == WorkerState::kReady && !level->idle())) {
+    return;
+  }
+  for (const callable::Removal& removal : std::exchange(removals, {})) {
+    const auto found = callables.find(removal.index);
+    if (found != callables.end()) {
+      if (lifecycle.state() == WorkerState::kReady) {
+        // Best effort: a child that cannot forget keeps an entry that nobody can name.
+        (void)level->remove_callable(found->second);
+      }
+      callables.erase(found);
+    }
+    registry.finish_unregister(removal);
+  }
+}
+
+// After a start that failed: nothing of it is left, and later calls repeat why.
+void Worker::Impl::abandon_start(const Status& why) {
+  (void)level->stop(Deadline::after(kStopBudget), true);
+  lifecycle.fail_init(why);
 }
 
 void Worker::Impl::start() {
@@ -106,7 +146,12 @@ Worker::Worker(WorkerOptions options) {
 }
 
 Worker::Worker(Worker&&) noexcept = default;
-Worker& Worker::operator=(Worker&&) noexcept = default;
+Worker& Worker::operator=(Worker&& other) noexcept {
+  // What was here ends as by its destructor, which knows a foreign fork's copy.
+  Worker old(std::move(*this));
+  impl_ = std::move(other.impl_);
+  return *this;
+}
 
 Worker::~Worker() {
   if (impl_ == nullptr || !impl_->mark.is_here()) {
@@ -116,7 +161,7 @@ Worker::~Worker() {
   }
   try {
     terminate();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // A destructor has nobody to tell; what survived is bounded by the death of this process.
   }
 }
@@ -170,19 +215,26 @@ void Worker::unregister(const CallableHandle& handle) {
   if (!handle.valid()) {
     worker::raise(wrong_type("unregister: no callable given; pass the CallableHandle returned by Worker.register"));
   }
-  MutexLock lock(impl_->registering);
-  const callable::Removal removal = worker::unwrap(impl_->registry.begin_unregister(handle.state()->entry));
-  if (removal.last) {
-    const auto found = impl_->callables.find(removal.index);
-    if (found != impl_->callables.end()) {
-      if (impl_->lifecycle.state() == WorkerState::kReady) {
-        // Best effort: a child that cannot forget keeps an entry that nobody can name.
-        (void)impl_->level->remove_callable(found->second);
-      }
-      impl_->callables.erase(found);
+  while (true) {
+    // Keeps the tree while children are told; empty where there is none.
+    const auto lease = impl_->lifecycle.lease_or_new("unregister").value_or(worker::Lifecycle::Lease());
+    MutexLock lock(impl_->registering);
+    const WorkerState state = impl_->lifecycle.state();
+    if (lease.held() || (state != WorkerState::kInitializing && state != WorkerState::kReady)) {
+      impl_->remove_held(handle);
+      return;
     }
   }
-  impl_->registry.finish_unregister(removal);
+}
+
+void Worker::Impl::remove_held(const CallableHandle& handle) {
+  const callable::Removal removal = worker::unwrap(registry.begin_unregister(handle.state()->entry));
+  if (!removal.last) {
+    registry.finish_unregister(removal);
+    return;
+  }
+  removals.push_back(removal);
+  finish_removals();
 }
 
 void Worker::init() {
@@ -191,53 +243,64 @@ void Worker::init() {
   try {
     impl_->start();
   } catch (const Error& error) {
-    impl_->lifecycle.fail_init(error.status());
+    impl_->abandon_start(error.status());
     throw;
+  } catch (const std::exception& error) {
+    Status why = internal_error(error.what()).context("init");
+    impl_->abandon_start(why);
+    worker::raise(std::move(why));
   }
   Status committed = impl_->lifecycle.commit_ready();
   if (!committed.is_ok()) {
-    (void)impl_->level->stop(Deadline::after(kStopBudget), true);
-    impl_->lifecycle.fail_init(committed);
+    impl_->abandon_start(committed);
     worker::raise(std::move(committed));
   }
 }
 
 void Worker::close() {
   impl_->check_process("close");
-  const WorkerState before = impl_->lifecycle.state();
   const Deadline deadline = after_seconds(impl_->options.close_timeout_s);
-  worker::raise_if_error(impl_->lifecycle.begin_close(deadline));
+  const worker::Lifecycle::Closing closing = worker::unwrap(impl_->lifecycle.begin_close(deadline));
   MutexLock lock(impl_->closing);
   if (impl_->finished) {
     return;
   }
-  if (before != WorkerState::kNew && before != WorkerState::kFailed) {
-    Status drained = impl_->level->drain(deadline);
-    if (!drained.is_ok()) {
-      worker::raise(std::move(drained).context("close: runs are still going; close again, or terminate"));
-    }
-    worker::raise_if_error(impl_->level->stop(Deadline::after(kStopBudget), false));
+  Status drained = impl_->level->drain(deadline);
+  if (!drained.is_ok()) {
+    worker::raise(std::move(drained).context("close: runs are still going; close again, or terminate"));
   }
+  worker::raise_if_error(impl_->level->stop(Deadline::after(kStopBudget), false));
   impl_->finished = true;
+}
+
+// Gives up again and again until the calls of other threads have ended: each may start something after the last time.
+worker::Lifecycle::Closing Worker::Impl::begin_terminate(Deadline deadline) {
+  while (true) {
+    Result<worker::Lifecycle::Closing> begun =
+        lifecycle.begin_close(Deadline::earlier(deadline, Deadline::after(kGiveUpAgain)));
+    if (begun.ok() || begun.status().code() != StatusCode::kTimeout || deadline.expired()) {
+      return worker::unwrap(std::move(begun));
+    }
+    if (lifecycle.leased()) {
+      level->give_up(cancelled("the worker was terminated"));
+    }
+  }
 }
 
 void Worker::terminate() {
   impl_->check_process("terminate");
-  const WorkerState before = impl_->lifecycle.state();
-  worker::raise_if_error(impl_->lifecycle.begin_close(Deadline::after(kStopBudget)));
+  const Deadline deadline = Deadline::after(kStopBudget);
+  const worker::Lifecycle::Closing closing = impl_->begin_terminate(deadline);
   MutexLock lock(impl_->closing);
   if (impl_->finished) {
     return;
   }
-  if (before != WorkerState::kNew && before != WorkerState::kFailed) {
-    const Deadline deadline = Deadline::after(kStopBudget);
-    // A short drain first: what is about to end may end by itself.
-    if (!impl_->level->drain(Deadline::after(0)).is_ok()) {
-      impl_->level->give_up(cancelled("the worker was terminated"));
-      (void)impl_->level->drain(deadline);
-    }
-    worker::raise_if_error(impl_->level->stop(deadline, true));
+  // A look first: what is over already needs no force.
+  if (!impl_->level->drain(Deadline::after(0)).is_ok()) {
+    impl_->level->give_up(cancelled("the worker was terminated"));
+    (void)impl_->level->drain(Deadline::earlier(deadline, Deadline::after(kDrainBudget)));
   }
+  worker::raise_if_error(impl_->level->stop(deadline, true));
   impl_->finished = true;
 }
 
@@ -266,11 +329,11 @@ Buffer Worker::create_buffer(std::uint64_t nbytes) {
 
 void Worker::release_buffer(const Buffer& buffer) {
   impl_->check_process("release_buffer");
-  if (buffer.valid() && buffer.closed()) {
+  if (buffer.valid() && buffer.state()->released.load(std::memory_order_acquire)) {
     return;
   }
   const auto lease = impl_->enter("release_buffer");
-  worker::raise_if_error(worker::check_own(buffer, impl_->registry.owner_id(), "release_buffer"));
+  worker::raise_if_error(worker::check_owner(buffer, impl_->registry.owner_id(), "release_buffer"));
   worker::raise_if_error(impl_->level->release_buffer(buffer.state()));
 }
 
@@ -290,7 +353,7 @@ Buffer Worker::alloc_child_tensor(int worker, std::span<const std::uint32_t> sha
 
 void Worker::free(const Buffer& buffer) {
   const auto lease = impl_->enter("free");
-  worker::raise_if_error(worker::check_own(buffer, impl_->registry.owner_id(), "free"));
+  worker::raise_if_error(worker::check_owner(buffer, impl_->registry.owner_id(), "free"));
   worker::raise_if_error(impl_->level->device_free(buffer.state()));
 }
 

@@ -22,7 +22,13 @@ struct Worker::Impl {
   void check_process(const char* call) const;
   CallableHandle add(const callable::Identity& identity, TargetNamespace target, std::string name,
                      worker::Registered registered);
+  CallableHandle add_held(const callable::Identity& identity, TargetNamespace target, std::string name,
+                          worker::Registered registered, bool live) SIMPLER_REQUIRES(registering);
+  void remove_held(const CallableHandle& handle) SIMPLER_REQUIRES(registering);
+  void finish_removals() SIMPLER_REQUIRES(registering);
   void start();
+  void abandon_start(const Status& why);
+  worker::Lifecycle::Closing begin_terminate(Deadline deadline);
 
   const WorkerOptions options;
   const process::ProcessMark mark;
@@ -33,6 +39,8 @@ struct Worker::Impl {
 
   Mutex registering;  // one registration or removal at a time, its broadcast included
   std::map<std::uint16_t, worker::Registered> callables SIMPLER_GUARDED_BY(registering);
+  // Callables whose last handle is gone but that a task of an unfinished run may still name.
+  std::vector<callable::Removal> removals SIMPLER_GUARDED_BY(registering);
   Mutex closing;  // one close at a time; others join it
   bool finished SIMPLER_GUARDED_BY(closing) = false;
 };

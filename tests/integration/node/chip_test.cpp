@@ -1,6 +1,4 @@
 // Chips under a worker: level 2 in this process, level 3 in children, on every simulated platform with equal bytes.
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "node_fixture.h"
@@ -10,13 +8,6 @@ namespace {
 
 constexpr ArgDirection kIn = ArgDirection::kIn;
 constexpr ArgDirection kOut = ArgDirection::kOut;
-
-std::vector<std::byte> read_file(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::vector<char> text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
 
 ChipCallable graph(const char* entry, const std::vector<ArgDirection>& signature) {
   const std::vector<ArgDirection> binary = {kIn, kIn, kOut};
@@ -169,6 +160,81 @@ TEST(ChipFailureTest, PlacementIsCheckedAtSubmit) {
   EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(chip, {}, -1); }), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(host, {}, 0); }), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_sub(chip); }), StatusCode::kInvalidArgument);
+  worker.close();
+}
+
+TEST(ChipFailureTest, MemoryOfAChipIsRefusedEverywhereElse) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0, 1}, .num_sub_workers = 1});
+  const CallableHandle chip = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  const CallableHandle host = worker.register_native("host", [](const MappedArgs&) {});
+  worker.init();
+  const std::uint32_t shape[] = {4};
+  const Buffer device = worker.alloc_child_tensor(1, shape, DataType::kFloat32);
+  const Buffer shared = worker.create_buffer(16);
+  const Tensor inside = device.tensor(shape, DataType::kFloat32);
+  TaskArgs args;
+  args.input(inside).input(inside).output(shared.tensor(shape, DataType::kFloat32));
+  const auto refused = [&](const std::function<void(Orchestrator&)>& build) {
+    return thrown([&] { worker.run(build); });
+  };
+  worker.run([&](Orchestrator& orch) { orch.submit_next_level(chip, args, 1); });
+  const Status elsewhere = refused([&](Orchestrator& orch) { orch.submit_next_level(chip, args, 0); });
+  EXPECT_EQ(elsewhere.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(elsewhere.message().find("chip 1"), std::string_view::npos) << elsewhere.message();
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_sub(host, TaskArgs().input(inside)); }).code(),
+            StatusCode::kInvalidArgument);
+  worker.free(device);
+  EXPECT_EQ(refused([&](Orchestrator& orch) { orch.submit_next_level(chip, args, 1); }).code(), StatusCode::kNotFound);
+  EXPECT_EQ(thrown([&] { worker.free(device); }).code(), StatusCode::kFailedPrecondition);
+  worker.close();
+}
+
+TEST(ChipFailureTest, CopiesAreRefusedBesideRunsAndAfterTheFirstSubmit) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 1});
+  const CallableHandle meet = worker.register_native("meet", [](const MappedArgs& args) { await_word(args[0]); });
+  worker.init();
+  const std::uint32_t shape[] = {2};
+  const Buffer device = worker.alloc_child_tensor(0, shape, DataType::kUint64);
+  const Buffer host = worker.create_buffer(16);
+  word(host, 0) = 0;
+  word(host, 1) = 77;
+  Status late;
+  Status late_by_worker;
+  const RunHandle run = worker.submit([&](Orchestrator& orch) {
+    orch.copy_to(device, host);
+    orch.submit_sub(meet, TaskArgs().no_dep(words(host)));
+    late = thrown([&] { orch.copy_to(device, host); });
+    late_by_worker = thrown([&] { worker.copy_to(device, host); });
+  });
+  EXPECT_EQ(late.code(), StatusCode::kFailedPrecondition) << late.message();
+  EXPECT_EQ(late_by_worker.code(), StatusCode::kFailedPrecondition) << late_by_worker.message();
+  EXPECT_EQ(thrown([&] { worker.copy_from(host, device); }).code(), StatusCode::kFailedPrecondition);
+  set_word(word(host));
+  run.wait();
+  std::memset(host.data(), 0, 16);
+  worker.copy_from(host, device);
+  EXPECT_EQ(word(host, 1), 77U);
+  worker.close();
+}
+
+TEST(ChipFailureTest, LevelTwoRefusesWhatItCannotHonour) {
+  Worker worker({.level = 2, .platform = "tiny"});
+  const CallableHandle callable = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+  worker.init();
+  const Buffer buffer = worker.create_buffer(12);
+  const Tensor one = buffer.tensor({1}, DataType::kFloat32);
+  Tensor wider = one;
+  wider.buffer.nbytes = 1U << 20;
+  wider.byte_offset = 4096;
+  TaskArgs forged;
+  forged.input(one).input(one).output(wider);
+  const Status differing = thrown([&] { worker.run(callable, forged); });
+  EXPECT_EQ(differing.code(), StatusCode::kInvalidArgument) << differing.message();
+  EXPECT_NE(differing.message().find("nbytes"), std::string_view::npos) << differing.message();
+  const Buffer device = worker.malloc(12);
+  worker.copy_to(device, buffer);
+  worker.free(device);
+  EXPECT_EQ(thrown([&] { worker.free(device); }).code(), StatusCode::kFailedPrecondition);
   worker.close();
 }
 

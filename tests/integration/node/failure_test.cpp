@@ -174,6 +174,44 @@ TEST_F(FailureTest, AStaleTensorIsRefusedAtSubmit) {
   expect_usable();
 }
 
+TEST_F(FailureTest, AClosedBufferIsStillGivenBackByItsRelease) {
+  Buffer buffer = worker.create_buffer(8);
+  const Tensor tensor = words(buffer);
+  buffer.close();
+  // Tensors from before the close are good until the release.
+  worker.run([&](Orchestrator& orch) { orch.submit_sub(pid, TaskArgs().inout(tensor)); });
+  worker.release_buffer(buffer);
+  EXPECT_EQ(outcome_of([&](Orchestrator& orch) { orch.submit_sub(pid, TaskArgs().inout(tensor)); }).code(),
+            StatusCode::kNotFound);
+  worker.release_buffer(buffer);
+  expect_usable();
+}
+
+TEST_F(FailureTest, AScopeLeftByAnExceptionLetsThatExceptionThrough) {
+  EXPECT_THROW(worker.run([&](Orchestrator& orch) {
+    Orchestrator::Scope scope(orch);
+    orch.scope_end();  // so that the end of the block is one too many
+    throw std::out_of_range("mine");
+  }),
+               std::out_of_range);
+  expect_usable();
+}
+
+TEST_F(FailureTest, ACallableUnregisteredDuringARunServesTheTasksThatNameIt) {
+  const Buffer flags = worker.create_buffer(8 * 3);
+  std::memset(flags.data(), 0, flags.nbytes());
+  const RunHandle run = worker.submit([&](Orchestrator& orch) {
+    orch.submit_sub(meet, TaskArgs().inout(words(flags, 0)).no_dep(words(flags, 1)));
+    orch.submit_sub(pid, TaskArgs().inout(words(flags, 2)).input(words(flags, 0)));
+  });
+  worker.unregister(pid);
+  set_word(word(flags, 1));
+  run.wait();
+  EXPECT_NE(word(flags, 2), 0U);
+  EXPECT_EQ(outcome_of([&](Orchestrator& orch) { orch.submit_sub(pid); }).code(), StatusCode::kNotFound);
+  expect_usable();
+}
+
 TEST_F(FailureTest, WaitingHasALimitThatDoesNotDisturbTheRun) {
   const Buffer flags = worker.create_buffer(16);
   word(flags, 0) = word(flags, 1) = 0;
@@ -225,6 +263,28 @@ TEST(WorkerOptionsTest, EachBadSettingIsNamedWithItsValue) {
   refused({.level = 3, .num_sub_workers = 1, .startup_timeout_s = std::numeric_limits<double>::quiet_NaN()},
           "startup_timeout_s");
   refused({.level = 3, .num_sub_workers = 1, .close_timeout_s = -1}, "close_timeout_s=-1");
+  refused({.level = 3, .num_sub_workers = 1, .task_window = 0}, "task_window=0");
+  refused({.level = 3, .num_sub_workers = 1, .task_window = 0xFFFFFFFF}, "task_window=4294967295");
+  refused({.level = 3, .num_sub_workers = 1, .max_pending_runs = 65}, "max_pending_runs=65");
+  refused({.level = 2, .platform = "tiny", .chip_threads = 100000}, "chip_threads=100000");
+}
+
+TEST(WorkerOptionsTest, AnyWindowAndAnyLengthOfTimeInRangeWorks) {
+  for (const std::uint32_t window : {1U, 5U, 100U}) {
+    Worker worker({.level = 3, .num_sub_workers = 1, .close_timeout_s = 1e300, .task_window = window});
+    const CallableHandle add =
+        worker.register_native("add", [](const MappedArgs& args) { *args[0].as<std::uint64_t>() += 1; });
+    worker.init();
+    const Buffer buffer = worker.create_buffer(8);
+    word(buffer) = 0;
+    worker.run([&](Orchestrator& orch) {
+      for (int i = 0; i < 300; ++i) {
+        orch.submit_sub(add, TaskArgs().inout(words(buffer)));
+      }
+    });
+    EXPECT_EQ(word(buffer), 300U);
+    worker.close();
+  }
 }
 
 }  // namespace

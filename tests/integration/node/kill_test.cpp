@@ -53,6 +53,23 @@ TEST_F(KillTest, WithNoChildLeftEveryCallSaysWhyAtOnce) {
   worker.close();
 }
 
+TEST(KillChipTest, ARegistrationReachesTheChipsThatAreLeft) {
+  Worker worker({.level = 3, .platform = "tiny", .device_ids = {0, 1}, .num_sub_workers = 0});
+  worker.init();
+  ASSERT_EQ(::kill(worker.statistics()[0].pid, SIGKILL), 0);
+  while (worker.statistics()[0].alive) {
+    sched_yield();
+  }
+  const std::vector<std::byte> nonsense(64);
+  const Status refused = thrown([&] { worker.register_callable(ChipCallable::build({}, "entry", nonsense, {})); });
+  EXPECT_NE(refused.message().find("REGISTER_PARTIAL_FAILURE"), std::string_view::npos) << refused.message();
+  EXPECT_EQ(refused.message().find("unconfirmed"), std::string_view::npos) << refused.message();
+  const CallableHandle chip = worker.register_callable(ChipCallable::build({}, "refuse", read_file(GRAPHS), {}));
+  const Status ran = thrown([&] { worker.run([&](Orchestrator& orch) { orch.submit_next_level(chip, {}, 1); }); });
+  EXPECT_EQ(ran.run_code(), 9) << ran.message();
+  worker.close();
+}
+
 TEST_F(KillTest, AChildKilledWhileIdleIsNoticedBeforeTheNextRunNeedsIt) {
   const Worker::ChildStatistics victim = worker.statistics()[0];
   ASSERT_EQ(::kill(victim.pid, SIGKILL), 0);

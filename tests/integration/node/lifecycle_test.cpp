@@ -1,10 +1,13 @@
 // Start, close and everything in between: states, threads, leftovers.
+#include "worker/lifecycle.h"
+
 #include <dirent.h>
 #include <sys/wait.h>
 #include <thread>
 #include <vector>
 
 #include "node_fixture.h"
+#include "worker/host_language.h"
 
 namespace simpler::testing {
 namespace {
@@ -109,6 +112,134 @@ TEST(LifecycleTest, CloseWithAStuckTaskTimesOutAndALaterOneSucceeds) {
   set_word(word(flag));
   run.wait();
   worker.close();
+  EXPECT_EQ(child_processes(), 0U);
+}
+
+TEST(LifecycleTest, TerminateEndsACallThatWaitsForAStuckTask) {
+  Worker worker({.level = 3, .num_sub_workers = 2, .max_pending_runs = 1});
+  const CallableHandle wedge = worker.register_native("wedge", [](const MappedArgs& args) { await_word(args[0]); });
+  worker.init();
+  const Buffer flag = worker.create_buffer(8);
+  word(flag) = 0;
+  const auto stuck = [&](Orchestrator& orch) {
+    for (int i = 0; i < 5; ++i) {
+      orch.submit_sub(wedge, TaskArgs().no_dep(words(flag)));
+    }
+  };
+  const RunHandle first = worker.submit(stuck);
+  std::thread blocked([&] { (void)thrown([&] { worker.submit(stuck); }); });
+  Status outcome;
+  std::thread waiter([&] { outcome = first.outcome(); });
+  worker.terminate();
+  blocked.join();
+  waiter.join();
+  EXPECT_FALSE(outcome.is_ok());
+  EXPECT_EQ(worker.state(), WorkerState::kClosed);
+  EXPECT_EQ(child_processes(), 0U);
+}
+
+TEST(LifecycleTest, TerminateCancelsRunsWhoseHandlesAreGone) {
+  const Buffer* kept = nullptr;
+  Buffer ran;
+  {
+    Worker worker({.level = 3, .num_sub_workers = 1});
+    const CallableHandle wedge = worker.register_native("wedge", [](const MappedArgs& args) { await_word(args[0]); });
+    worker.init();
+    ran = worker.create_buffer(8);
+    kept = &ran;
+    word(ran) = 0;
+    for (int i = 0; i < 3; ++i) {
+      worker.submit([&](Orchestrator& orch) { orch.submit_sub(wedge, TaskArgs().no_dep(words(ran))); });
+    }
+    worker.terminate();
+    EXPECT_EQ(worker.state(), WorkerState::kClosed);
+  }
+  EXPECT_EQ(child_processes(), 0U);
+  EXPECT_TRUE(kept->closed());
+}
+
+TEST(LifecycleTest, ARegistrationDuringInitWaitsAndACloseCancelsTheInit) {
+  for (const bool close : {false, true}) {
+    Worker worker({.level = 3, .num_sub_workers = 1});
+    worker.register_native("known", [](const MappedArgs&) {});
+    int gate[2];
+    ASSERT_EQ(::pipe(gate), 0);
+    int inside[2];
+    ASSERT_EQ(::pipe(inside), 0);
+    // Holds the start up at its fork until a byte comes.
+    HostLanguage slow;
+    slow.before_fork = [&] {
+      (void)!::write(inside[1], "i", 1);
+      char byte = 0;
+      (void)!::read(gate[0], &byte, 1);
+    };
+    set_host_language(worker, slow);
+    Status started;
+    std::thread starter([&] { started = thrown([&] { worker.init(); }); });
+    char byte = 0;
+    ASSERT_EQ(::read(inside[0], &byte, 1), 1);
+    EXPECT_EQ(worker.state(), WorkerState::kInitializing);
+    if (close) {
+      std::thread closer([&] { worker.close(); });
+      while (worker.state() != WorkerState::kClosed) {
+        sched_yield();
+      }
+      (void)!::write(gate[1], "g", 1);
+      closer.join();
+    } else {
+      CallableHandle late;
+      Status registered;
+      std::thread registrar([&] {
+        HostCallable callable;
+        callable.digest[0] = 1;
+        callable.name = "late";
+        callable.unsendable = "it is a test";
+        registered = thrown([&] { late = register_host(worker, callable); });
+      });
+      (void)!::write(gate[1], "g", 1);
+      registrar.join();
+      // It reached the running children's door, and not the middle of the start.
+      EXPECT_NE(registered.message().find("it is a test"), std::string_view::npos) << registered.message();
+    }
+    starter.join();
+    EXPECT_EQ(started.code(), close ? StatusCode::kCancelled : StatusCode::kOk) << started.message();
+    worker.close();
+    EXPECT_EQ(worker.state(), WorkerState::kClosed);
+    EXPECT_EQ(child_processes(), 0U);
+    for (const int end : {gate[0], gate[1], inside[0], inside[1]}) {
+      ::close(end);
+    }
+  }
+}
+
+TEST(LifecycleTest, ACloseInsideACloseIsRefusedAndARegistrationWaitsForTheStart) {
+  worker::Lifecycle lifecycle;
+  EXPECT_FALSE(lifecycle.lease_or_new("register").value().held());
+  ASSERT_TRUE(lifecycle.begin_init().is_ok());
+  EXPECT_EQ(lifecycle.lease_or_new("register").status().code(), StatusCode::kReentrant);
+  bool held = false;
+  std::thread other([&] { held = lifecycle.lease_or_new("register").value().held(); });
+  ASSERT_TRUE(lifecycle.commit_ready().is_ok());
+  other.join();
+  EXPECT_TRUE(held);
+  {
+    const Result<worker::Lifecycle::Closing> first = lifecycle.begin_close(Deadline::never());
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(lifecycle.begin_close(Deadline::never()).status().code(), StatusCode::kReentrant);
+  }
+  EXPECT_TRUE(lifecycle.begin_close(Deadline::never()).ok());
+  EXPECT_EQ(lifecycle.lease_or_new("register").status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(LifecycleTest, AssigningOverAWorkerEndsIt) {
+  Worker worker({.level = 3, .num_sub_workers = 1});
+  const CallableHandle noop = worker.register_native("noop", [](const MappedArgs&) {});
+  worker.init();
+  const RunHandle run = worker.submit([&](Orchestrator& orch) { orch.submit_sub(noop); });
+  run.wait();
+  worker = Worker({.level = 3, .num_sub_workers = 1});
+  EXPECT_EQ(worker.state(), WorkerState::kNew);
+  EXPECT_TRUE(run.outcome().is_ok());
   EXPECT_EQ(child_processes(), 0U);
 }
 

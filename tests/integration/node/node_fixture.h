@@ -3,9 +3,12 @@
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <signal.h>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -31,6 +34,13 @@ inline void await_word(const MappedArg& arg) {
 
 inline void set_word(std::uint64_t& flag) {
   __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+}
+
+inline std::vector<std::byte> read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 class NodeTest : public ::testing::Test {

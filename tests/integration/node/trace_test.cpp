@@ -19,8 +19,8 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST(TraceTest, HoldsASpanForEveryTaskUnderItsCallablesName) {
   const std::string path = ::testing::TempDir() + "simpler_trace_" + std::to_string(::getpid()) + ".json";
   Worker worker({.level = 3, .num_sub_workers = 2, .trace_path = path});
-  const CallableHandle step = worker.register_native(
-      "one_step", [](const MappedArgs& args) { *args[0].as<std::uint64_t>() += 1; });
+  const CallableHandle step =
+      worker.register_native("one_step", [](const MappedArgs& args) { *args[0].as<std::uint64_t>() += 1; });
   worker.init();
   const Buffer buffer = worker.create_buffer(8);
   word(buffer) = 0;
