@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <unistd.h>
 
@@ -98,6 +99,7 @@ int serve(const ChildPlan& plan, wire::Mailbox& mailbox, lane::Handler& handler)
   if (plan.language->leave_serving) {
     plan.language->leave_serving();
   }
+  std::fflush(stdout);  // what native functions printed; the process leaves without the usual clean-up
   return status.is_ok() ? 0 : kServeFailed;
 }
 

@@ -58,6 +58,11 @@ class NodeLevel final : public Level {
   Result<memory::BufferRef> reference(const BufferDescriptor& descriptor) const;
 
  private:
+  struct Untold {
+    CanonicalIdentity identity;
+    std::size_t child;
+  };
+
   Deadline control_deadline() const;
   Status check_chip(int worker) const;
   Status publish(const Registered& callable);
@@ -76,6 +81,7 @@ class NodeLevel final : public Level {
   void end_copy();
   void note_run(const engine::RunRef& run);  // by the holder of the submission turn
   void note_handle(const std::shared_ptr<NodeRun>& run);
+  void tell_released(const CanonicalIdentity& identity);
   // Chip memory that was got but cannot be named.
   void give_back(std::uint32_t chip, std::uint64_t address);
 
@@ -94,6 +100,7 @@ class NodeLevel final : public Level {
   std::uint32_t starting_ SIMPLER_GUARDED_BY(mutex_) = 0;                  // submits that have no run yet
   std::vector<engine::RunRef> begun_ SIMPLER_GUARDED_BY(mutex_);           // runs that may be unfinished
   std::vector<std::weak_ptr<NodeRun>> runs_ SIMPLER_GUARDED_BY(mutex_);    // handles that may still ask for an outcome
+  std::vector<Untold> untold_ SIMPLER_GUARDED_BY(mutex_);                  // releases that a child has yet to hear of
   memory::DevicePointers pointers_ SIMPLER_GUARDED_BY(mutex_);
 };
 

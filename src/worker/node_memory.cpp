@@ -63,17 +63,38 @@ Status NodeLevel::release_buffer(const BufferState& buffer) {
     return reentrant("release_buffer: called from inside a graph function; the run being built may name the buffer");
   }
   memory::SharedTables& tables = tree_->memory().tables();
-  SIMPLER_RETURN_IF_ERROR(
-      tree_->driver().with_engine([&](engine::Engine&) { return tables.retire_buffer(buffer->ref); }));
+  Status retired = tree_->driver().with_engine([&](engine::Engine&) { return tables.retire_buffer(buffer->ref); });
+  if (retired.code() == StatusCode::kNotFound) {
+    return Status::ok();  // another thread released it just now
+  }
+  SIMPLER_RETURN_IF_ERROR(std::move(retired));
   buffer->mark_released();
   buffers_.remove(buffer->descriptor.identity);
   Status withdrawn = buffer->withdraw ? buffer->withdraw() : Status::ok();
-  const lane::ControlCall call{
-      .command = wire::ControlCommand::kImportRelease, .args = {}, .payload = bytes_of(buffer->descriptor.identity)};
-  // A child that cannot be told keeps a mapping nobody can name any more.
-  (void)tree_->broadcast(ChildKind::kHost, call, control_deadline());
-  (void)tree_->broadcast(ChildKind::kChip, call, control_deadline());
+  tell_released(buffer->descriptor.identity);
   return withdrawn;
+}
+
+// Children drop their mapping when they get to it: one inside a long task is not waited for, and one that has not even
+// taken an earlier command is told with a later release.
+void NodeLevel::tell_released(const CanonicalIdentity& identity) {
+  constexpr Nanos kAnswerSoon = 2 * kMillisecond;
+  std::vector<Untold> untold;
+  {
+    MutexLock lock(mutex_);
+    untold.swap(untold_);
+  }
+  for (std::size_t child = 0; child < tree_->host_count() + tree_->chip_count(); ++child) {
+    untold.push_back({identity, child});
+  }
+  const Deadline soon = Deadline::after(kAnswerSoon);
+  std::erase_if(untold, [&](const Untold& one) {
+    return tree_->leave_command(
+        one.child, {.command = wire::ControlCommand::kImportRelease, .args = {}, .payload = bytes_of(one.identity)},
+        soon);
+  });
+  MutexLock lock(mutex_);
+  untold_.insert(untold_.end(), untold.begin(), untold.end());
 }
 
 Result<BufferState> NodeLevel::device_malloc(int worker, std::uint64_t nbytes) {

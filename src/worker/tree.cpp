@@ -1,6 +1,7 @@
 #include "worker/tree.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <signal.h>
 #include <time.h>
 #include <utility>
@@ -124,6 +125,7 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
   SIMPLER_ASSIGN_OR_RETURN(const process::ReadySignal ready, process::ReadySignal::create());
   const std::size_t first = children_.size();
   std::vector<process::Child> processes;
+  std::fflush(stdout);  // or each child would print what is buffered here once more
   for (std::uint32_t index = 0; index < count; ++index) {
     const std::size_t mailbox = children_.size();
     const std::string name = name_of_child(kind, index);
@@ -228,6 +230,16 @@ std::vector<Result<lane::ControlAnswer>> Tree::broadcast(ChildKind kind, const l
     ++place;
   }
   return answers;
+}
+
+bool Tree::leave_command(std::size_t place, const lane::ControlCall& call, Deadline deadline) {
+  lane::ControlChannel& control = *children_[place].control;
+  if (control.wedged()) {
+    return false;
+  }
+  // Unanswered is as good as answered: the child does it before the next command. A dead one has nothing to do.
+  (void)control.call(call, deadline);
+  return true;
 }
 
 std::vector<Worker::ChildStatistics> Tree::statistics() const {

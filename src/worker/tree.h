@@ -60,6 +60,9 @@ class Tree {
   // `told`, when not empty, has one element per child of the kind and leaves out the others.
   std::vector<Result<lane::ControlAnswer>> broadcast(ChildKind kind, const lane::ControlCall& call, Deadline deadline,
                                                      const std::vector<bool>& told = {});
+  // Leaves a command with a child, by its place among all, and waits for the answer until `deadline` at most. False: an
+  // earlier command is still with the child, so this one could not be left.
+  bool leave_command(std::size_t child, const lane::ControlCall& call, Deadline deadline);
   std::vector<Worker::ChildStatistics> statistics() const;
 
   // The number under which children trace a callable of this name; nothing without a trace.

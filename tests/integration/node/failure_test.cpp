@@ -1,5 +1,7 @@
 // What users see when tasks, graphs or arguments are wrong, and that the worker stays usable afterwards.
+#include <fstream>
 #include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -185,6 +187,48 @@ TEST_F(FailureTest, AClosedBufferIsStillGivenBackByItsRelease) {
             StatusCode::kNotFound);
   worker.release_buffer(buffer);
   expect_usable();
+}
+
+// True while the process maps the file behind the buffer.
+bool maps(int process, const Buffer& buffer) {
+  const std::string_view body = body_name(buffer.descriptor());
+  const std::string inode = std::to_string(std::stoull(std::string(body.substr(body.rfind('.') + 1)), nullptr, 16));
+  std::ifstream file("/proc/" + std::to_string(process) + "/maps");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.find(" " + inode + " ") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(ReleaseTest, ABusyChildIsNotWaitedForAndDropsItsMappingsLater) {
+  Worker worker({.level = 3, .num_sub_workers = 1, .control_timeout_s = 1e6});
+  const CallableHandle touch =
+      worker.register_native("touch", [](const MappedArgs& args) { *args[0].as<std::uint64_t>() = 1; });
+  const CallableHandle wait = worker.register_native("wait", [](const MappedArgs& args) { await_word(args[0]); });
+  worker.init();
+  const int child = worker.statistics()[0].pid;
+  const Buffer flag = worker.create_buffer(8);
+  word(flag) = 0;
+  const Buffer large[] = {worker.create_buffer(2U << 20), worker.create_buffer(2U << 20)};
+  worker.run([&](Orchestrator& orch) {
+    orch.submit_sub(touch, TaskArgs().inout(words(large[0])));
+    orch.submit_sub(touch, TaskArgs().inout(words(large[1])));
+  });
+  EXPECT_TRUE(maps(child, large[0]) && maps(child, large[1]));
+  const RunHandle run =
+      worker.submit([&](Orchestrator& orch) { orch.submit_sub(wait, TaskArgs().no_dep(words(flag))); });
+  worker.release_buffer(large[0]);
+  worker.release_buffer(large[1]);
+  set_word(word(flag));
+  run.wait();
+  // The second was not heard while the first waited; any later release brings it along.
+  while (maps(child, large[0]) || maps(child, large[1])) {
+    worker.release_buffer(worker.create_buffer(8));
+  }
+  worker.close();
 }
 
 TEST_F(FailureTest, AScopeLeftByAnExceptionLetsThatExceptionThrough) {
