@@ -157,7 +157,7 @@ TEST_F(FailureTest, ABufferThatARunNamesIsNotReleased) {
       [&](Orchestrator& orch) { orch.submit_sub(meet, TaskArgs().inout(words(flags, 0)).no_dep(words(flags, 1))); });
   const Status refused = thrown([&] { worker.release_buffer(flags); });
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused.message();
-  EXPECT_NE(refused.message().find("run"), std::string_view::npos);
+  EXPECT_NE(refused.message().find("run " + std::to_string(run.id())), std::string_view::npos) << refused.message();
   set_word(word(flags, 1));
   run.wait();
   worker.release_buffer(flags);

@@ -2,6 +2,7 @@
 #include "worker/lifecycle.h"
 
 #include <dirent.h>
+#include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <vector>
@@ -229,6 +230,31 @@ TEST(LifecycleTest, ACloseInsideACloseIsRefusedAndARegistrationWaitsForTheStart)
   }
   EXPECT_TRUE(lifecycle.begin_close(Deadline::never()).ok());
   EXPECT_EQ(lifecycle.lease_or_new("register").status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(LifecycleTest, WhatTasksAndTheirParentPrintAppearsOnce) {
+  std::FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  std::fflush(stdout);
+  const int terminal = ::dup(1);
+  ::dup2(::fileno(file), 1);
+  {
+    Worker worker({.level = 3, .num_sub_workers = 2});
+    const CallableHandle speak =
+        worker.register_native("speak", [](const MappedArgs&) { std::printf("said by a task\n"); });
+    std::printf("said before\n");
+    worker.init();
+    worker.run([&](Orchestrator& orch) { orch.submit_sub(speak); });
+    worker.close();
+    std::fflush(stdout);
+  }
+  ::dup2(terminal, 1);
+  ::close(terminal);
+  std::rewind(file);
+  std::string text(4096, 0);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  EXPECT_EQ(text, "said before\nsaid by a task\n");
 }
 
 TEST(LifecycleTest, AssigningOverAWorkerEndsIt) {

@@ -34,13 +34,20 @@ TEST_F(NodeTest, OrdersTasksByTheTensorsThatTheyShare) {
 TEST_F(NodeTest, AWriterWaitsForTheReadersBeforeIt) {
   const Buffer data = worker.create_buffer(8 * 3);
   const Buffer flags = worker.create_buffer(8 * 2);
+  std::memset(data.data(), 0, data.nbytes());
+  std::memset(flags.data(), 0, flags.nbytes());
   word(data, 0) = 5;
   const RunHandle run = worker.submit([&](Orchestrator& orch) {
     // The reader is held back by a task that occupies its data's copy; the writer must not overtake it.
     orch.submit_sub(meet, TaskArgs().inout(words(flags, 0)).no_dep(words(flags, 1)).input(words(data, 0)));
     orch.submit_sub(mix, TaskArgs().inout(words(data, 1)).input(words(data, 0)).input(words(flags, 0)));
     orch.submit_sub(mix, TaskArgs().output(words(data, 0)).add_scalar(99));
+    orch.submit_sub(pid, TaskArgs().output(words(data, 2)));
   });
+  // The free child is past the writer's place in the queue: one that did not wait has written by now.
+  while (__atomic_load_n(&word(data, 2), __ATOMIC_ACQUIRE) == 0) {
+    sched_yield();
+  }
   set_word(word(flags, 1));
   run.wait();
   EXPECT_EQ(word(data, 1), 31 * 5U + 1U);
