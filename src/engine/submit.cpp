@@ -29,7 +29,7 @@ uint64_t block_bytes(const MemberArgs& member) {
 
 void write_block(std::byte* block, const MemberArgs& member) {
   const size_t bytes = member.tensors.size_bytes();
-  std::memcpy(block, member.tensors.data(), bytes);
+  if (bytes != 0) std::memcpy(block, member.tensors.data(), bytes);
   auto* scalars = reinterpret_cast<uint64_t*>(block + bytes);
   const size_t count = member.scalars.size();
   for (size_t i = 0; i < count; ++i) scalars[i] = member.scalars[i];
