@@ -64,9 +64,11 @@ CallableHandle Worker::Impl::add(const callable::Identity& identity, TargetNames
   worker::raise_if_error(level->check_eligible(identity.kind));
   while (true) {
     const worker::Lifecycle::Lease lease = worker::unwrap(lifecycle.lease_or_new("register"));
+    std::vector<worker::Registered> dropped;
     MutexLock lock(registering);
     // A start looks at the callables under this lock after it left NEW: either it sees this one, or it is waited for.
     if (lease.held() || lifecycle.state() == WorkerState::kNew) {
+      finish_removals(dropped);
       return add_held(identity, target, std::move(name), std::move(registered), lease.held());
     }
   }
@@ -74,7 +76,6 @@ CallableHandle Worker::Impl::add(const callable::Identity& identity, TargetNames
 
 CallableHandle Worker::Impl::add_held(const callable::Identity& identity, TargetNamespace target, std::string name,
                                       worker::Registered registered, bool live) {
-  finish_removals();
   const callable::Registration registration = worker::unwrap(registry.begin(identity, target, name));
   if (registration.first && live) {
     // What children are told; the handle that users see comes with the commit.
@@ -101,7 +102,7 @@ CallableHandle Worker::Impl::add_held(const callable::Identity& identity, Target
 }
 
 // Children forget a callable, and its index is free, once no task can name it any more.
-void Worker::Impl::finish_removals() {
+void Worker::Impl::finish_removals(std::vector<worker::Registered>& dropped) {
   if (removals.empty() || (lifecycle.state() == WorkerState::kReady && !level->idle())) {
     return;
   }
@@ -112,6 +113,7 @@ void Worker::Impl::finish_removals() {
         // Best effort: a child that cannot forget keeps an entry that nobody can name.
         (void)level->remove_callable(found->second);
       }
+      dropped.push_back(std::move(found->second));
       callables.erase(found);
     }
     registry.finish_unregister(removal);
@@ -218,23 +220,24 @@ void Worker::unregister(const CallableHandle& handle) {
   while (true) {
     // Keeps the tree while children are told; empty where there is none.
     const auto lease = impl_->lifecycle.lease_or_new("unregister").value_or(worker::Lifecycle::Lease());
+    std::vector<worker::Registered> dropped;
     MutexLock lock(impl_->registering);
     const WorkerState state = impl_->lifecycle.state();
     if (lease.held() || (state != WorkerState::kInitializing && state != WorkerState::kReady)) {
-      impl_->remove_held(handle);
+      impl_->remove_held(handle, dropped);
       return;
     }
   }
 }
 
-void Worker::Impl::remove_held(const CallableHandle& handle) {
+void Worker::Impl::remove_held(const CallableHandle& handle, std::vector<worker::Registered>& dropped) {
   const callable::Removal removal = worker::unwrap(registry.begin_unregister(handle.state()->entry));
   if (!removal.last) {
     registry.finish_unregister(removal);
     return;
   }
   removals.push_back(removal);
-  finish_removals();
+  finish_removals(dropped);
 }
 
 void Worker::init() {

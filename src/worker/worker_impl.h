@@ -24,8 +24,10 @@ struct Worker::Impl {
                      worker::Registered registered);
   CallableHandle add_held(const callable::Identity& identity, TargetNamespace target, std::string name,
                           worker::Registered registered, bool live) SIMPLER_REQUIRES(registering);
-  void remove_held(const CallableHandle& handle) SIMPLER_REQUIRES(registering);
-  void finish_removals() SIMPLER_REQUIRES(registering);
+  // What is `dropped` goes when the lock is given up: user code may run then, and may come back here.
+  void remove_held(const CallableHandle& handle, std::vector<worker::Registered>& dropped)
+      SIMPLER_REQUIRES(registering);
+  void finish_removals(std::vector<worker::Registered>& dropped) SIMPLER_REQUIRES(registering);
   void start();
   void abandon_start(const Status& why);
   worker::Lifecycle::Closing begin_terminate(Deadline deadline);

@@ -2,6 +2,7 @@
 #include "worker/lifecycle.h"
 
 #include <dirent.h>
+#include <memory>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -255,6 +256,20 @@ TEST(LifecycleTest, WhatTasksAndTheirParentPrintAppearsOnce) {
   text.resize(std::fread(text.data(), 1, text.size(), file));
   std::fclose(file);
   EXPECT_EQ(text, "said before\nsaid by a task\n");
+}
+
+TEST(LifecycleTest, WhatACallableDoesWhenItIsDroppedMayUseTheWorker) {
+  Worker worker({.level = 3, .num_sub_workers = 1});
+  const CallableHandle other = worker.register_native("other", [](const MappedArgs&) {});
+  bool unregistered = false;
+  std::shared_ptr<int> last(new int(0), [&](const int* value) {
+    delete value;
+    worker.unregister(other);
+    unregistered = true;
+  });
+  const CallableHandle holder = worker.register_native("holder", [held = std::move(last)](const MappedArgs&) {});
+  worker.unregister(holder);
+  EXPECT_TRUE(unregistered);
 }
 
 TEST(LifecycleTest, AssigningOverAWorkerEndsIt) {
