@@ -16,6 +16,9 @@
 namespace simpler::worker {
 namespace {
 
+// Length of the list of begun runs at which ended ones are dropped: more than can be unfinished, so that many go.
+constexpr std::size_t kBegunLook = 256;
+
 bool is_host_kind(CallableKind kind) {
   return kind != CallableKind::kChipCallable;
 }
@@ -49,7 +52,10 @@ Status first_failure(const std::vector<Result<lane::ControlAnswer>>& answers) {
 }  // namespace
 
 NodeLevel::NodeLevel(const WorkerOptions& options, const HostLanguage& language, const callable::Registry& registry)
-    : options_(options), language_(language), registry_(registry) {}
+    : options_(options), language_(language), registry_(registry) {
+  begun_.reserve(kBegunLook);
+  begun_before_.reserve(kBegunLook);
+}
 
 NodeLevel::~NodeLevel() = default;
 
@@ -259,27 +265,34 @@ Result<engine::RunRef> NodeLevel::begin_run() {
   }
   // As long as other threads build and earlier runs go on: they end by themselves, or by terminate().
   Result<engine::RunRef> run = tree_->driver().begin_run(Deadline::never());
-  MutexLock lock(mutex_);
-  --starting_;
+  bool crowded = false;
+  {
+    MutexLock lock(mutex_);
+    --starting_;
+    if (run.ok()) {
+      begun_.push_back(*run);
+      crowded = begun_.size() >= kBegunLook;
+    }
+  }
+  if (crowded) [[unlikely]] {
+    forget_ended_runs();
+  }
   return run;
 }
 
-void NodeLevel::note_run(const engine::RunRef& run) {
-  constexpr std::size_t kLookAt = 128;  // more than can be unfinished, so half of them go
-  std::vector<engine::RunRef> begun;
+// By the holder of the submission turn, who alone adds to the list.
+void NodeLevel::forget_ended_runs() {
   {
     MutexLock lock(mutex_);
-    begun = begun_;
+    begun_before_.assign(begun_.begin(), begun_.end());
   }
-  if (begun.size() >= kLookAt) {
-    // Outside of our lock: whoever leaves the engine may call back.
-    tree_->driver().with_engine([&](engine::Engine&) {
-      std::erase_if(begun, [](const engine::RunRef& old) { return old.record->id != old.id || old.record->is_done(); });
-    });
-  }
-  begun.push_back(run);
+  // Outside of our lock: whoever leaves the engine may call back.
+  tree_->driver().with_engine([&](engine::Engine&) {
+    std::erase_if(begun_before_,
+                  [](const engine::RunRef& old) { return old.record->id != old.id || old.record->is_done(); });
+  });
   MutexLock lock(mutex_);
-  begun_.swap(begun);
+  begun_.swap(begun_before_);
 }
 
 void NodeLevel::note_handle(const std::shared_ptr<NodeRun>& run) {
@@ -305,7 +318,6 @@ Result<std::shared_ptr<RunHandle::State>> NodeLevel::submit_graph(const Worker::
   SIMPLER_RETURN_IF_ERROR(validate(config));
   engine::Driver& driver = tree_->driver();
   SIMPLER_ASSIGN_OR_RETURN(const engine::RunRef run, unlocked(language_, [&] { return begin_run(); }));
-  note_run(run);
   Orchestrator::State state(*this, run);
   Orchestrator orchestrator(state);
   publish_building(&state);

@@ -79,7 +79,7 @@ class NodeLevel final : public Level {
   // A copy inside a graph function waits for its turn; another one keeps runs from starting, or is refused.
   Status begin_copy(const char* call);
   void end_copy();
-  void note_run(const engine::RunRef& run);  // by the holder of the submission turn
+  void forget_ended_runs();
   void note_handle(const std::shared_ptr<NodeRun>& run);
   void tell_released(const CanonicalIdentity& identity);
   // Chip memory that was got but cannot be named.
@@ -99,8 +99,9 @@ class NodeLevel final : public Level {
   std::uint32_t copies_ SIMPLER_GUARDED_BY(mutex_) = 0;                    // outside of graph functions
   std::uint32_t starting_ SIMPLER_GUARDED_BY(mutex_) = 0;                  // submits that have no run yet
   std::vector<engine::RunRef> begun_ SIMPLER_GUARDED_BY(mutex_);           // runs that may be unfinished
-  std::vector<std::weak_ptr<NodeRun>> runs_ SIMPLER_GUARDED_BY(mutex_);    // handles that may still ask for an outcome
-  std::vector<Untold> untold_ SIMPLER_GUARDED_BY(mutex_);                  // releases that a child has yet to hear of
+  std::vector<engine::RunRef> begun_before_;  // room for the next list; used by the holder of the submission turn
+  std::vector<std::weak_ptr<NodeRun>> runs_ SIMPLER_GUARDED_BY(mutex_);  // handles that may still ask for an outcome
+  std::vector<Untold> untold_ SIMPLER_GUARDED_BY(mutex_);                // releases that a child has yet to hear of
   memory::DevicePointers pointers_ SIMPLER_GUARDED_BY(mutex_);
 };
 
