@@ -9,8 +9,9 @@ Examples
 >>> import simpler
 >>> def fill(args):
 ...     args[0].buffer[:] = bytes([7]) * 4
->>> with simpler.Worker(level=3, num_sub_workers=1) as worker:
-...     handle = worker.register(fill)
+>>> worker = simpler.Worker(level=3, num_sub_workers=1)
+>>> handle = worker.register(fill)
+>>> with worker:
 ...     buffer = worker.create_buffer(4)
 ...     args = simpler.TaskArgs()
 ...     args.add_tensor(buffer.tensor((4,), "UINT8"), "OUTPUT")

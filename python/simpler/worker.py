@@ -90,8 +90,9 @@ class Worker:
     >>> def double(args):
     ...     values = args[0].buffer.cast("i")
     ...     values[0] = 2 * values[0]
-    >>> with simpler.Worker(level=3, num_sub_workers=1) as worker:
-    ...     handle = worker.register(double)
+    >>> worker = simpler.Worker(level=3, num_sub_workers=1)
+    >>> handle = worker.register(double)
+    >>> with worker:
     ...     buffer = worker.create_buffer(4)
     ...     number = buffer.shm.buf.cast("i")
     ...     number[0] = 21
