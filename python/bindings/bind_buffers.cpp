@@ -192,8 +192,11 @@ void bind_view(nb::module_& module) {
           "dtype", [](const View& self) { return Member<DataType>{self.dtype}; }, "Element type.")
       .def_prop_ro(
           "writable", [](const View& self) { return self.writable; }, "Whether the memory may be written.")
-      .def("__dlpack__", &dlpack_capsule, nb::arg("options"),
-           nb::sig("def __dlpack__(self, **options: object) -> object"), "Export the memory as a DLPack capsule.")
+      .def(
+          "__dlpack__", &dlpack_capsule, nb::arg("options"),
+          nb::sig("def __dlpack__(self, *, stream: None = None, max_version: tuple[int, int] | None = None, dl_device: "
+                  "tuple[int, int] | None = None, copy: bool | None = None) -> typing_extensions.CapsuleType"),
+          "Export the memory as a DLPack capsule.")
       .def(
           "__dlpack_device__", [](const View&) { return nb::make_tuple(1, 0); },
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "Return (1, 0): memory of this host.");

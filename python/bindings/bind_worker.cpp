@@ -219,8 +219,8 @@ CallableHandle register_python(const NativeWorker& self, nb::handle function, Li
                            ? callable::wrap_payload(content)
                            : std::vector<std::byte>(content.begin(), content.end());
   }
-  callable.function = from_payload ? deferred_function(function.ptr(), callable.kind, callable.payload)
-                                   : inherited_function(function.ptr());
+  callable.function =
+      from_payload ? deferred_function(callable.kind, callable.payload) : inherited_function(function.ptr());
   const nb::gil_scoped_release unlocked;
   return register_host(*self, std::move(callable));
 }

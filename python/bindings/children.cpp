@@ -36,15 +36,6 @@ Result<PyObject*> make_function(CallableKind kind, std::span<const std::byte> pa
   }
 }
 
-// So that a traceback shows lines: pickled code has lost the name of its file.
-void adopt_source(PyObject* made, PyObject* original) {
-  try {
-    nb::module_::import_("simpler._transport").attr("adopt_source")(nb::handle(made), nb::handle(original));
-  } catch (nb::python_error&) {
-    // A traceback without lines is still one.
-  }
-}
-
 Status call(PyObject* function, const MappedArgs& args) {
   try {
     const nb::object given = nb::cast(CallArgs{&args});
@@ -70,8 +61,8 @@ HostFunction inherited_function(PyObject* function) {
   };
 }
 
-HostFunction deferred_function(PyObject* function, CallableKind kind, std::vector<std::byte> payload) {
-  return [function, kind, payload = std::move(payload),
+HostFunction deferred_function(CallableKind kind, std::vector<std::byte> payload) {
+  return [kind, payload = std::move(payload),
           made = static_cast<PyObject*>(nullptr)](const MappedArgs& args) mutable -> Status {
     const nb::gil_scoped_acquire lock;
     if (made == nullptr) {
@@ -80,7 +71,6 @@ HostFunction deferred_function(PyObject* function, CallableKind kind, std::vecto
         return std::move(loaded).status();
       }
       made = *loaded;
-      adopt_source(made, function);
     }
     return call(made, args);
   };

@@ -22,10 +22,9 @@ struct CallArgs {
   const MappedArgs* args = nullptr;
 };
 
-// `function` runs in children as it is at the fork. With `payload` it is made from these bytes at its first call, and
-// the inherited one only tells where its source lies.
+// `function` runs in children as it is at the fork; with `payload` it is made from these bytes at its first call.
 HostFunction inherited_function(PyObject* function);
-HostFunction deferred_function(PyObject* function, CallableKind kind, std::vector<std::byte> payload);
+HostFunction deferred_function(CallableKind kind, std::vector<std::byte> payload);
 
 // In a child: HostLanguage::load and leave_serving.
 Result<HostFunction> load_function(CallableKind kind, std::span<const std::byte> payload);

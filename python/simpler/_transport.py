@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -77,7 +78,10 @@ def pickled(target: object) -> tuple[bytes | None, str]:
         return None, str(error)
     except Exception as error:
         return None, _why_not(target, error, cloudpickle.dumps)
-    return file.getvalue(), ""
+    # What follows a pickle is not read as part of it: the file that tracebacks name.
+    function = _function_of(target)
+    source = "" if function is None else function.__code__.co_filename
+    return file.getvalue() + source.encode("utf-8", "surrogateescape"), ""
 
 
 def _why_not(target: object, error: Exception, dumps: Callable[[object], bytes]) -> str:
@@ -137,16 +141,29 @@ def load_serialized(payload: bytes) -> object:
     """Make a callable of the bytes that `pickled` gave; runs in a child."""
     import pickle
 
-    return pickle.loads(payload)
+    file = io.BytesIO(payload)
+    made = pickle.load(file)
+    source = file.read().decode("utf-8", "surrogateescape")
+    function = _function_of(made)
+    if function is not None and source:
+        function.__code__ = _renamed(function.__code__, source)
+    return made
 
 
-def adopt_source(made: object, original: object) -> None:
-    """Let the copy of a function name the file that the original was read from."""
-    mine, theirs = (getattr(each, "__func__", each) for each in (made, original))
-    if not isinstance(mine, types.FunctionType) or not isinstance(theirs, types.FunctionType):
-        return
-    if mine.__code__.co_code == theirs.__code__.co_code and mine.__code__.co_freevars == theirs.__code__.co_freevars:
-        mine.__code__ = theirs.__code__
+def _function_of(target: object) -> types.FunctionType | None:
+    """Return the function behind a callable, where there is one."""
+    for found in (target, getattr(target, "__func__", None), vars(type(target)).get("__call__")):
+        if isinstance(found, types.FunctionType):
+            return found
+    return None
+
+
+def _renamed(code: types.CodeType, source: str) -> types.CodeType:
+    """Return the code with the name of its file, which by-value pickling drops, so that tracebacks show lines."""
+    if os.path.exists(code.co_filename):
+        return code
+    inner = tuple(_renamed(each, source) if isinstance(each, types.CodeType) else each for each in code.co_consts)
+    return code.replace(co_filename=source, co_consts=inner)
 
 
 def load_import(target: bytes) -> object:

@@ -328,6 +328,9 @@ def _from_status(
     return error
 
 
+_LONG_TEXT = 200
+
+
 def _describe(error: BaseException) -> tuple[str, str, str]:
     """Return type name, text and traceback of an exception of any kind; never raises."""
     kind = type(error)
@@ -340,6 +343,9 @@ def _describe(error: BaseException) -> tuple[str, str, str]:
         trace = "".join(_traceback.format_exception(kind, error, error.__traceback__))
     except Exception:
         trace = "".join(_traceback.format_tb(error.__traceback__))
+    if len(text) > _LONG_TEXT:
+        # The text travels by itself; the little space of a traceback is for the lines of code.
+        trace = trace.replace(text, text[:_LONG_TEXT] + " …")
     return tuple(part.encode("utf-8", "backslashreplace").decode("utf-8") for part in (name, text, trace))  # type: ignore[return-value]
 
 

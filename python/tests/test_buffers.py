@@ -50,7 +50,7 @@ def test_the_bytes_are_one_memory_in_every_form(ready: simpler.Worker) -> None:
     array = np.frombuffer(buffer.shm.buf, np.float32)
     array[:] = (1, 2, 3, 4)
     assert view.cast("f")[2] == 3
-    np.frombuffer(buffer, np.float32)[0] = 9
+    np.frombuffer(buffer, np.float32)[0] = 9  # type: ignore[call-overload]
     assert array[0] == 9
     assert buffer.numpy((2, 2))[0, 0] == 9
     typed = np.asarray(buffer.view((2,), "INT32", byte_offset=8))

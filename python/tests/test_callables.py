@@ -97,7 +97,8 @@ def test_b078_what_cannot_be_pickled_travels_with_the_fork(node: simpler.Worker,
     assert [result_of(node, handle) for handle in handles] == [1, 2, 3, 4, 1]
     assert here.recv(2) == b"xy"
     assert (tmp_path / "text").read_text() == "abc"
-    here.close(), there.close(), file.close()
+    for each in (here, there, file):
+        each.close()
 
 
 def test_b078_afterwards_what_cannot_be_pickled_is_refused_by_its_name(node: simpler.Worker) -> None:

@@ -234,4 +234,4 @@ def test_a_chip_callable_may_be_registered_on_a_running_worker(adding: ChipCalla
 
 
 def test_tags_may_be_given_as_members(adding: ChipCallable) -> None:
-    assert TensorArgType("output") is TensorArgType.OUTPUT
+    assert TensorArgType.of("output") is TensorArgType.OUTPUT

@@ -68,7 +68,6 @@ def test_a_timeout_leaves_the_run_alone(gate: Gate) -> None:
     [(-1, ValueError), (float("nan"), ValueError), (float("inf"), ValueError), ("1", TypeError), (True, TypeError)],
 )
 def test_a_timeout_is_a_finite_number_of_seconds(gate: Gate, timeout: float, kind: type[Exception]) -> None:
-    gate.open() if gate.buffer else None
     run = gate.submit()
     with pytest.raises(kind, match="timeout"):
         run.wait(timeout)
