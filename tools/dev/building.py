@@ -64,11 +64,6 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going:
     return folder
 
 
-def _shared_cache() -> dict[str, str]:
-    """Return the variables with which ccache serves every checkout of this machine: paths count from the checkout."""
-    return {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"}
-
-
 def _is_configured(folder: Path, arguments: list[str]) -> bool:
     """Return whether the tree was configured for this checkout with these -DNAME=VALUE arguments.
 
