@@ -58,9 +58,7 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going:
     say(f"building build/{preset} with {jobs()} jobs")
     wants = ["--target", *targets] if targets else []
     native = ["--", "-k", "0"] if keep_going else []
-    run(
-        [cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env={**pythons.environment(), **_shared_cache()}
-    )
+    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env=pythons.environment())
     return folder
 
 
