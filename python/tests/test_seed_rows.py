@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -135,3 +138,39 @@ def test_s4_085_arguments_and_configuration_may_be_left_out(node: simpler.Worker
 def test_s1_003_s1_004_levels_have_words_and_level_1_has_none() -> None:
     words = {level.name: level.value for level in WorkerLevel}
     assert words == {"core": 0, "chip": 2, "node": 3, "network1": 4, "network2": 5, "network3": 6}
+
+
+def test_s0_234_a_single_task_goes_to_the_worker_that_it_names(doubling: ChipCallable) -> None:
+    with simpler.Worker(level=3, platform="tiny", device_ids=[4, 7]) as worker:
+        handle = worker.register(doubling)
+        buffers = [worker.create_buffer(16) for _ in range(4)]
+        buffers[0].numpy()[:] = 1
+
+        def graph(orch: Orchestrator, args: object, config: object) -> None:
+            for source, target in itertools.pairwise(buffers):
+                orch.submit_next_level(handle, two(source, target), worker=1)
+
+        worker.run(graph)
+        assert buffers[3].numpy().tolist() == [8, 8, 8, 8]
+        assert [child.tasks for child in worker.statistics()] == [0, 3]
+
+
+def test_s4_017_a_handle_keeps_function_and_arguments_of_its_run(node: simpler.Worker) -> None:
+    gate = node.register(wait_for)
+    node.init()
+    flag = node.create_buffer(1)
+    given = byte(flag, "INPUT")
+
+    def graph(orch: Orchestrator, args: TaskArgs | None, config: object) -> None:
+        orch.submit_sub(gate, args)
+
+    kept = [weakref.ref(given), weakref.ref(graph)]
+    run = node.submit(graph, given)
+    del given, graph
+    gc.collect()
+    assert None not in [each() for each in kept]
+    flag.numpy(None, "UINT8")[0] = 1
+    run.wait()
+    del run
+    gc.collect()
+    assert [each() for each in kept] == [None, None]
