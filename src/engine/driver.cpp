@@ -110,13 +110,26 @@ void Driver::leave() {
       if (roles_.builder_drives.load(std::memory_order_relaxed)) wake(doorbell_);
       return;
     }
-    leave_slowly(notes);
+    leave_slowly(notes, true);
     return;
   }
-  leave_slowly(0);
+  leave_slowly(0, true);
 }
 
-void Driver::leave_slowly(uint32_t notes) {
+// For a look of somebody who has announced that it will sleep on the doorbell: one that rang it would wake itself, and
+// never sleep.
+void Driver::leave_after_look() {
+  publish();
+  uint32_t notes = 0;
+  if (engine_.news().empty() && !engine_.timed()) {
+    notes = lock_.unlock_or_notes();
+    if (notes == 0) return;
+  }
+  leave_slowly(notes, false);
+}
+
+void Driver::leave_slowly(uint32_t notes, bool ring) {
+  ring = ring || notes != 0;
   EngineNews news;
   const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
     if (engine_.news().empty()) return;
@@ -139,11 +152,12 @@ void Driver::leave_slowly(uint32_t notes) {
     collect();
     publish();
     notes = lock_.unlock_or_notes();
+    ring = ring || notes != 0;
   } while (notes != 0);
   // Whoever sleeps on the doorbell may wait for something that happened here, or has to be up earlier than it knew.
   if (earlier_tick) rouse_scheduler();
   deliver(news);
-  wake(doorbell_);
+  if (ring || earlier_tick || !news.empty()) wake(doorbell_);
 }
 
 void Driver::handle_notes(uint32_t notes) {
@@ -189,7 +203,11 @@ uint32_t Driver::pump_held(uint32_t limit) {
 uint32_t Driver::pump_once() {
   if (!lock_.lock_or_leave(EngineLock::kPump)) return 0;
   const uint32_t handled = pump_held(options_.hold_limit);
-  leave();
+  if (handled == 0) {
+    leave_after_look();
+  } else {
+    leave();
+  }
   return handled;
 }
 
@@ -205,7 +223,7 @@ bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
       if (!lock_.lock_or_leave(EngineLock::kPump)) return false;
       pump_held(options_.hold_limit);
       const bool now = ready();
-      leave();
+      leave_after_look();
       return now;
     };
     const bool seen = simpler::wait(doorbell_, policy_, Deadline::earlier(deadline, next_tick()), look);

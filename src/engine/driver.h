@@ -172,7 +172,8 @@ class Driver {
   };
 
   void leave() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
-  void leave_slowly(uint32_t notes) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_slowly(uint32_t notes, bool ring) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_after_look() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   void handle_notes(uint32_t notes) SIMPLER_REQUIRES(lock_);
   void publish() SIMPLER_REQUIRES(lock_);
   void deliver(EngineNews& news);
