@@ -231,7 +231,8 @@ bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
     holds = ready();
     if (!holds && !seen && deadline.expired()) break;
   }
-  roles_.builder_drives.store(false, std::memory_order_relaxed);
+  roles_.builder_drives.store(false, std::memory_order_seq_cst);
+  rouse_if_dozing();
   return holds;
 }
 
@@ -262,6 +263,7 @@ Result<RunRef> Driver::begin_run(Deadline admission, const RunOptions& options) 
     return timed_out("no submission turn: another thread builds a graph");
   }
   roles_.building.store(true, std::memory_order_seq_cst);
+  rouse_if_dozing();
   lock_.lock();
   const uint32_t most = options_.engine.max_runs;
   const bool admitted =
@@ -399,8 +401,19 @@ void Driver::rouse_scheduler() {
 }
 
 // The elected waiter goes: another waiter, else the scheduler, has to notice answers from now on.
+// Pairs with the scheduler's look after it set `dozing`: one of the two sees the other's store.
+void Driver::rouse_if_dozing() {
+  if (roles_.dozing.load(std::memory_order_seq_cst)) rouse_scheduler();
+}
+
+bool Driver::driver_sleeps() const {
+  return roles_.building.load(std::memory_order_seq_cst) ? roles_.builder_drives.load(std::memory_order_seq_cst)
+                                                         : roles_.elected.load(std::memory_order_seq_cst);
+}
+
 void Driver::step_down() {
   roles_.elected.store(false, std::memory_order_seq_cst);
+  rouse_if_dozing();
   if (roles_.unfinished.load(std::memory_order_relaxed) == 0) return;
   if (waiting_.load(std::memory_order_seq_cst) != 0) {
     rouse_waiters();
@@ -580,6 +593,13 @@ void Driver::scheduler_main() {
       roles_.deep.store(false, std::memory_order_seq_cst);
       idle_looks = 0;
       look = options_.first_look;
+    } else if (look == options_.last_look && roles_.unfinished.load(std::memory_order_relaxed) != 0 &&
+               driver_sleeps()) {
+      roles_.dozing.store(true, std::memory_order_seq_cst);
+      simpler::wait(scheduler_word_, sleepy_, Deadline::after(options_.doze),
+                    [&] { return called() || !driver_sleeps(); });
+      roles_.dozing.store(false, std::memory_order_seq_cst);
+      if (!driver_sleeps()) look = options_.first_look;
     } else if (roles_.unfinished.load(std::memory_order_relaxed) == 0 || somebody_drives(&beat)) {
       simpler::wait(scheduler_word_, sleepy_, Deadline::after(look), called);
       look = std::min(look * 2, options_.last_look);

@@ -35,6 +35,7 @@ struct DriverOptions {
   Nanos heap_wait_timeout = 0;  // of submit and alloc; 0: as long as it can help
   Nanos first_look = 50 * kMicrosecond;  // scheduler's look at a builder's heartbeat, backing off to last_look
   Nanos last_look = 1 * kMillisecond;
+  Nanos doze = 100 * kMillisecond;  // of the scheduler while somebody sleeps on the doorbell and drives
   // Around a wait inside submit, alloc or wait_head, on the builder's thread and outside of the lock: gives up and
   // takes back what the builder holds, such as an interpreter's lock. May be empty.
   std::function<void()> before_block = {};
@@ -164,6 +165,7 @@ class Driver {
     std::atomic<bool> builder_drives{false};  // it is blocked and drives meanwhile
     std::atomic<uint32_t> heartbeat{0};       // moves with every call of the builder
     std::atomic<bool> elected{false};         // a waiter drives
+    std::atomic<bool> dozing{false};           // it sleeps long because somebody drives, who rouses it on leaving
     std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline
     std::atomic<bool> roused{false};          // the scheduler is asked to look now
     std::atomic<bool> stopping{false};
@@ -182,6 +184,8 @@ class Driver {
   void builder_looks() SIMPLER_REQUIRES(lock_);
   uint32_t pump_once();  // takes the lock or leaves a note; returns what it handled
   Deadline next_tick() const { return Deadline::at(tick_at_.load(std::memory_order_relaxed)); }
+  void rouse_if_dozing();
+  bool driver_sleeps() const;
   void rouse_scheduler();
   void rouse_waiters();
   // Blocks the builder, who drives meanwhile, until `ready()` holds under the lock. Entered and left with the lock
