@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kKernel = R"(
 #include "simpler/kernel.h"
 using namespace simpler::kernel;
-extern "C" void kernel_entry(int64_t* args) {
+SIMPLER_KERNEL void kernel_entry(int64_t* args) {
   const float* x = data<float>(args, 0);
   float* y = data<float>(args, 1);
   for (uint64_t i = 0; i < element_count(tensor(args, 0)); ++i) y[i] = x[i] * x[i];
