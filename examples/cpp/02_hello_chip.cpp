@@ -26,7 +26,8 @@ SIMPLER_ORCHESTRATION void square_plus(const ChipTaskArgs& args) {
   const Tensor& x = args.tensor(0);
   CoreTaskArgs square;
   square.add_input(x);
-  square.add_output(TensorCreateInfo(x.shapes, x.ndims));
+  TensorCreateInfo like_x(x.shapes, x.ndims);
+  square.add_output(like_x);
   const TaskOutputTensors squared = rt_submit_aiv_task(0, square);
   CoreTaskArgs add;
   add.add_input(squared.get_ref(0), x);
