@@ -130,12 +130,13 @@ def embed_all(
             embedded = pipeline.embed(plan, progress)
             progress.end()
             query_vectors = pipeline.embed(query_plan).vectors
-            chip_pids, heap = pipeline.chip_pids(), pipeline.peak_heap_bytes
+            host_pids, chip_pids = pipeline.pids("sub_worker"), pipeline.pids("chip")
+            heap = pipeline.peak_heap_bytes
     except Error as error:
         raise DemoError(" ".join(str(error).split())) from error
     show_summary(plan, embedded, heap)
     if options.trace is not None:
-        show_overlap(options.trace, chip_pids, embedded)
+        show_overlap(options.trace, host_pids, chip_pids, len(plan.batches))
     back = sorted(range(query_plan.count), key=lambda place: query_plan.order[place])
     return embedded, query_vectors[back]
 
@@ -179,12 +180,12 @@ def show_summary(plan: Plan, embedded: Embedding, heap: int) -> None:
     print(f"The runtime's share of all CPU time: {100 * share:.1f} %{verdict}.")
 
 
-def show_overlap(trace: Path, chip_pids: list[int], embedded: Embedding) -> None:
-    from .timeline import events_of, overlapped_share
+def show_overlap(trace: Path, host_pids: list[int], chip_pids: list[int], batches: int) -> None:
+    from .timeline import overlapped_share, spans_of
 
-    tokenised = [(begin / 1000, end / 1000) for begin, end in embedded.tokenised]
-    window = (min(begin for begin, _ in tokenised), max(end for _, end in tokenised))
-    share = overlapped_share(tokenised, events_of(trace, chip_pids, window))
+    # The queries' batches come last.
+    tokenised = spans_of(trace, host_pids, "tokenise")[:batches]
+    share = overlapped_share(tokenised, spans_of(trace, chip_pids))
     verdict = "" if share >= MIN_OVERLAP else f" (below the goal of {100 * MIN_OVERLAP:.0f} %)"
     print(
         f"Trace: {trace} (open it in ui.perfetto.dev); "

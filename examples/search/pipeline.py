@@ -51,7 +51,6 @@ class Embedding:
     padded_tokens: int
     seconds: float
     usage: tuple[Usage, ...]
-    tokenised: tuple[tuple[int, int], ...]  # begin and end of every batch's tokenising, CLOCK_MONOTONIC ns
 
     @property
     def runtime_share(self) -> float:
@@ -69,7 +68,7 @@ class Ledger:
     """What the host workers note per batch: a record of the tokeniser and one of the gatherer, each a cache line."""
 
     WORDS = 8
-    TOKENS, PADDED, BEGIN, END, DONE = range(5)
+    TOKENS, PADDED, DONE = range(3)
     TOKENISED, GATHERED = range(2)
 
     def __init__(self, worker: Worker, batches: int) -> None:
@@ -88,10 +87,6 @@ class Ledger:
     def total(self, word: int) -> int:
         return int(self.records[self.TOKENISED, :, word].sum())
 
-    def intervals(self) -> tuple[tuple[int, int], ...]:
-        pairs = self.records[self.TOKENISED, :, self.BEGIN : self.END + 1]
-        return tuple((int(begin), int(end)) for begin, end in pairs)
-
     def release(self, worker: Worker) -> None:
         self.records = np.empty((0, 0, 0), np.int64)
         worker.release_buffer(self.buffer)
@@ -107,11 +102,10 @@ class HostTasks:
 
     def tokenise(self, args: MappedArgs) -> None:
         """(ids, lengths, record; index of the batch in the table of all batches)"""
-        begin = time.monotonic_ns()
         ids, lengths, record = array(args[0], np.int32), array(args[1], np.int32), array(args[2], np.int64)
         rows = self._batches[args.scalar(0)].rows
         width = self._tokenizer.encode_into([self._texts[row] for row in rows], ids, lengths)
-        record[:4] = int(lengths.sum()), width * len(rows), begin, time.monotonic_ns()
+        record[:2] = int(lengths.sum()), width * len(rows)
         record[Ledger.DONE] = 1
 
     @staticmethod
@@ -179,8 +173,9 @@ class Pipeline:
     def peak_heap_bytes(self) -> int:
         return self._worker.peak_heap_bytes()
 
-    def chip_pids(self) -> list[int]:
-        return [each.pid for each in self._worker.statistics() if each.name.startswith("chip")]
+    def pids(self, kind: str) -> list[int]:
+        """Processes of the children whose name begins with `kind`."""
+        return [each.pid for each in self._worker.statistics() if each.name.startswith(kind)]
 
     def embed(self, plan: Plan, progress: Callable[[int, int], None] = lambda done, of: None) -> Embedding:
         """Vectors of all texts of `plan`; `progress(batches done, batches)` is called on this thread now and then."""
@@ -213,7 +208,6 @@ class Pipeline:
             padded_tokens=ledger.total(Ledger.PADDED),
             seconds=seconds,
             usage=usage,
-            tokenised=ledger.intervals(),
         )
         ledger.release(self._worker)
         self._worker.release_buffer(results)

@@ -44,14 +44,13 @@ def overlapped_share(tokenised: Sequence[Interval], computing: Iterable[Interval
     return hits / len(middle)
 
 
-def events_of(trace: Path, pids: Iterable[int], within: Interval) -> list[Interval]:
-    """Complete events of the processes `pids` that touch `within`, all in microseconds."""
+def spans_of(trace: Path, pids: Iterable[int], name: str = "") -> list[Interval]:
+    """Complete events of the processes `pids` whose name ends with `name`, in order, in microseconds of the trace."""
     raw = json.loads(trace.read_text())
     events = raw["traceEvents"] if isinstance(raw, dict) else raw
     wanted = set(pids)
-    spans = (
+    return sorted(
         (float(event["ts"]), float(event["ts"]) + float(event.get("dur", 0)))
         for event in events
-        if event.get("ph") == "X" and event.get("pid") in wanted
+        if event.get("ph") == "X" and event.get("pid") in wanted and str(event.get("name", "")).endswith(name)
     )
-    return [(begin, end) for begin, end in spans if begin < within[1] and within[0] < end]

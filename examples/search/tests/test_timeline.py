@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from search.timeline import events_of, overlapped_share
+from search.timeline import overlapped_share, spans_of
 
 
 def test_only_middle_batches_count() -> None:
@@ -18,13 +18,14 @@ def test_without_a_middle_there_is_nothing_to_miss() -> None:
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_events_are_those_of_the_chips_in_the_window(tmp_path: Path, wrapped: bool) -> None:
+def test_spans_are_those_of_the_processes_with_that_name(tmp_path: Path, wrapped: bool) -> None:
     events = [
-        {"ph": "X", "pid": 7, "ts": 10, "dur": 5, "name": "run"},
-        {"ph": "X", "pid": 7, "ts": 90, "dur": 5, "name": "later"},
-        {"ph": "X", "pid": 8, "ts": 10, "dur": 5, "name": "another process"},
+        {"ph": "X", "pid": 7, "ts": 90, "dur": 5, "name": "HostTasks.tokenise"},
+        {"ph": "X", "pid": 7, "ts": 10, "dur": 5, "name": "HostTasks.tokenise"},
+        {"ph": "X", "pid": 7, "ts": 50, "dur": 5, "name": "HostTasks.gather"},
+        {"ph": "X", "pid": 8, "ts": 10, "dur": 5, "name": "HostTasks.tokenise"},
         {"ph": "M", "pid": 7, "name": "process_name"},
     ]
     trace = tmp_path / "trace.json"
     trace.write_text(json.dumps({"traceEvents": events} if wrapped else events))
-    assert events_of(trace, [7], (0, 50)) == [(10.0, 15.0)]
+    assert spans_of(trace, [7], "tokenise") == [(10.0, 15.0), (90.0, 95.0)]
