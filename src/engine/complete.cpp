@@ -20,7 +20,12 @@ uint32_t Engine::take_completions(uint32_t lane, uint32_t limit) {
   std::array<lane::Completion, lane::kMaxQueueDepth> answered;
   const uint32_t count = lanes_[lane].lane->poll({answered.data(), std::min<uint32_t>(limit, lane::kMaxQueueDepth)});
   for (uint32_t i = 0; i < count; ++i) complete_line(lane, answered[i]);
-  if (count != 0) want(lane);
+  if (count != 0) {
+    want(lane);
+  } else if (LaneState& state = lanes_[lane]; !state.lane->alive() && !state.lost && !state.condemned) [[unlikely]] {
+    state.condemned = true;
+    news_.condemned.push_back({LaneId{lane}, state.lane->health()});
+  }
   return count;
 }
 

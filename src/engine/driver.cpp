@@ -141,6 +141,7 @@ void Driver::leave_slowly(uint32_t notes, bool ring) {
     std::move(fresh.finished.begin(), fresh.finished.end(), std::back_inserter(news.finished));
     std::move(fresh.warnings.begin(), fresh.warnings.end(), std::back_inserter(news.warnings));
     std::move(fresh.overdue.begin(), fresh.overdue.end(), std::back_inserter(news.overdue));
+    std::move(fresh.condemned.begin(), fresh.condemned.end(), std::back_inserter(news.condemned));
   };
   bool earlier_tick = false;
   do {
@@ -182,6 +183,9 @@ void Driver::deliver(EngineNews& news) {
   }
   for (const EngineNews::Overdue& overdue : news.overdue) {
     if (on_overdue_) on_overdue_(overdue.lane, overdue.task);
+  }
+  for (const EngineNews::Condemned& condemned : news.condemned) {
+    if (on_condemned_) on_condemned_(condemned.lane, condemned.why);
   }
 }
 

@@ -143,6 +143,8 @@ class Driver {
   void lane_lost(LaneId lane, Status why);
   // Tasks that exceed their timeout are reported here, outside of the lock, so that the owner can end the child.
   void on_overdue(std::function<void(LaneId, TaskId)> callback) { on_overdue_ = std::move(callback); }
+  // A child answered what cannot be true: its lane takes no more work, and the owner ends the child.
+  void on_condemned(std::function<void(LaneId, const Status&)> callback) { on_condemned_ = std::move(callback); }
   void on_warning(std::function<void(const std::string&)> callback) { on_warning_ = std::move(callback); }
 
   // Runs `use(Engine&)` under the lock: for tables and tests. Keep it short.
@@ -165,7 +167,7 @@ class Driver {
     std::atomic<bool> builder_drives{false};  // it is blocked and drives meanwhile
     std::atomic<uint32_t> heartbeat{0};       // moves with every call of the builder
     std::atomic<bool> elected{false};         // a waiter drives
-    std::atomic<bool> dozing{false};           // it sleeps long because somebody drives, who rouses it on leaving
+    std::atomic<bool> dozing{false};          // it sleeps long because somebody drives, who rouses it on leaving
     std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline
     std::atomic<bool> roused{false};          // the scheduler is asked to look now
     std::atomic<bool> stopping{false};
@@ -237,6 +239,7 @@ class Driver {
   std::atomic<uint32_t> waiting_{0};                                   // their number, as advice
 
   std::function<void(LaneId, TaskId)> on_overdue_;
+  std::function<void(LaneId, const Status&)> on_condemned_;
   std::function<void(const std::string&)> on_warning_;
   std::thread scheduler_;
 };

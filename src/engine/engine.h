@@ -69,7 +69,13 @@ struct EngineNews {
   };
   std::vector<Overdue> overdue;  // running longer than their timeout; their run is cancelled, the child still works
 
-  bool empty() const { return finished.empty() && warnings.empty() && overdue.empty(); }
+  struct Condemned {
+    LaneId lane;
+    Status why;
+  };
+  std::vector<Condemned> condemned;  // its child answered what cannot be true: the owner ends the child
+
+  bool empty() const { return finished.empty() && warnings.empty() && overdue.empty() && condemned.empty(); }
 };
 
 struct EngineCounters {
@@ -150,6 +156,7 @@ class Engine {
     lane::Lane* lane = nullptr;
     lane::LaneInfo info;
     bool lost = false;
+    bool condemned = false;  // told to the owner, who ends the child; `lost` follows
     Status why;
     uint32_t refill_from = 0;  // a deep queue is refilled in batches, when it owes no more answers than this
     uint32_t unanswered = 0;

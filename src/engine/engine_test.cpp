@@ -372,6 +372,24 @@ TEST(Engine, WorkOfALostSubChildGoesToTheHealthyOnes) {
   EXPECT_EQ(run.record->errors[0].pid(), 17);
 }
 
+TEST(Engine, ALaneWhoseChildAnswersNonsenseIsReportedOnceAndItsTasksFailWhenItIsLost) {
+  World world;
+  const RunRef run = world.begin();
+  world.submit(run, {}, 0);
+  EXPECT_TRUE(world.engine.close_run(run).is_ok());
+  world.lanes[0]->condemn();
+  EXPECT_EQ(world.engine.pump(64), 0U);
+  EXPECT_EQ(world.engine.pump(64), 0U);
+  ASSERT_EQ(world.engine.news().condemned.size(), 1U);
+  EXPECT_EQ(world.engine.news().condemned[0].lane.value, 0U);
+  EXPECT_EQ(world.engine.news().condemned[0].why.code(), StatusCode::kCorrupt);
+  EXPECT_FALSE(run.record->is_done());
+  world.engine.lane_lost(LaneId{0}, peer_lost("killed"));
+  world.engine.pump(64);
+  ASSERT_TRUE(run.record->is_done());
+  EXPECT_EQ(run.record->errors[0].code(), StatusCode::kPeerLost);
+}
+
 TEST(Engine, ALostChildTakesNoMoreWorkUntilANewIncarnationCame) {
   World world;
   const RunRef run = world.begin();

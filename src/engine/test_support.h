@@ -91,6 +91,7 @@ class HandLane final : public lane::Lane {
   void push(const wire::Dispatch& dispatch) override { lines.push_back(dispatch); }
   uint32_t poll(std::span<lane::Completion> out) override {
     uint32_t count = 0;
+    if (mute_) return 0;
     while (polled_ < (alive() ? outcomes.size() : lines.size()) && count < out.size()) {
       const lane::Outcome outcome = polled_ < outcomes.size() ? outcomes[polled_] : lane::Outcome::kEndpointFailure;
       out[count++] = {static_cast<uint32_t>(polled_ % 32), lines[polled_].slot, lines[polled_].slot_generation,
@@ -104,7 +105,15 @@ class HandLane final : public lane::Lane {
                                                                  : task_failed("a task of a hand lane failed");
   }
   void cancel(uint32_t run_low32) override { cancelled.push_back(run_low32); }
-  void lose(Status why) override { health_ = std::move(why); }
+  void lose(Status why) override {
+    health_ = std::move(why);
+    mute_ = false;
+  }
+  // As a lane whose child answered nonsense: no more work, no answers, not lost.
+  void condemn() {
+    health_ = corrupt("the child answered nonsense");
+    mute_ = true;
+  }
   Status health() const override { return health_; }
 
   // Answers the oldest unanswered line.
@@ -117,6 +126,7 @@ class HandLane final : public lane::Lane {
  private:
   lane::LaneInfo info_;
   size_t polled_ = 0;
+  bool mute_ = false;
   Status health_;
 };
 

@@ -186,6 +186,7 @@ Status Tree::connect() {
   }
   // A task past its time ends with its child, which the watch reports like any other death.
   driver_->on_overdue([this](LaneId lane, engine::TaskId) { kill_lane(lane); });
+  driver_->on_condemned([this](LaneId lane, const Status&) { kill_lane(lane); });
   driver_->start();
   driver_running_ = true;
   for (Child& child : children_) {
