@@ -51,6 +51,9 @@ struct NativeRun {
   RunHandle handle;
 };
 
+// Graph functions that this thread is inside.
+thread_local int graphs_here = 0;
+
 template <class T>
 void read(const nb::kwargs& given, const char* name, T& out) {
   if (given.contains(name)) {
@@ -89,9 +92,11 @@ NativeRun submit_graph(const NativeWorker& self, const nb::object& worker, const
   const auto build = [&](Orchestrator& orchestrator, const TaskArgs*, const CallConfig& settings) {
     const nb::object shown = nb::cast(GraphBuilder{&orchestrator, std::this_thread::get_id(), worker.ptr()});
     GraphBuilder* const builder = nb::inst_ptr<GraphBuilder>(shown);
+    ++graphs_here;
     struct End {
       GraphBuilder* builder;
       ~End() {
+        --graphs_here;
         builder->live = nullptr;
         builder->worker = nullptr;
       }
@@ -101,7 +106,16 @@ NativeRun submit_graph(const NativeWorker& self, const nb::object& worker, const
   return {self->submit(Worker::GraphFunction(build), native_args, *native_config)};
 }
 
-bool wait(const NativeRun& run, std::optional<double> seconds) {
+// True for a success, false when the time is over, or the run's first error.
+nb::object outcome_of(const NativeRun& run) {
+  const Status outcome = run.handle.outcome();
+  return outcome.is_ok() ? nb::object(nb::bool_(true)) : exception_of(outcome);
+}
+
+nb::object wait(const NativeRun& run, std::optional<double> seconds) {
+  if (run.handle.done()) {
+    return outcome_of(run);
+  }
   const auto begin = std::chrono::steady_clock::now();
   // Longer than any process lives: the same as no limit, and it fits the clock.
   constexpr double kLong = 1e9;
@@ -124,24 +138,15 @@ bool wait(const NativeRun& run, std::optional<double> seconds) {
       }
     }
     if (over) {
-      return true;
+      return outcome_of(run);
     }
     if (PyErr_CheckSignals() != 0) {
       throw nb::python_error();
     }
     if (limited && std::chrono::steady_clock::now() - begin >= limit) {
-      return false;
+      return nb::bool_(false);
     }
   }
-}
-
-std::optional<nb::object> error_of(const NativeRun& run) {
-  Status outcome;
-  {
-    const nb::gil_scoped_release unlocked;
-    outcome = run.handle.outcome();
-  }
-  return outcome.is_ok() ? std::nullopt : std::optional<nb::object>(exception_of(outcome));
 }
 
 nb::list errors_of(const NativeRun& run) {
@@ -174,17 +179,12 @@ void on_done(const NativeRun& run, const nb::callable& callback) {
 void bind_run(nb::module_& module) {
   nb::class_<NativeRun>(module, "Run", nb::is_weak_referenceable(), "One submitted run; RunHandle wraps it.")
       .def_prop_ro(
-          "done",
-          [](const NativeRun& self) {
-            const nb::gil_scoped_release unlocked;
-            return self.handle.done();
-          },
-          "Whether a wait would not block.")
+          "done", [](const NativeRun& self) { return self.handle.done(); }, "Whether a wait would not block.")
       .def_prop_ro(
           "id", [](const NativeRun& self) { return self.handle.id(); }, "Number of the run in its worker, from 1.")
-      .def("wait", &wait, nb::arg("timeout") = nb::none(), "Return whether the run ended within the time.")
-      .def("error", &error_of, nb::sig("def error(self) -> BaseException | None"),
-           "Wait, and return the run's first error, a new object each time.")
+      .def("wait", &wait, nb::arg("timeout") = nb::none(),
+           nb::sig("def wait(self, timeout: float | None = None) -> bool | BaseException"),
+           "Return True for a success, the run's first error, or False when the time is over.")
       .def("errors", &errors_of, nb::sig("def errors(self) -> list[BaseException]"),
            "Return every error of the ended run.")
       .def(
@@ -462,6 +462,8 @@ void bind_statistics(nb::module_& module, nb::class_<NativeWorker>& type) {
 
 void bind_worker(nb::module_& module) {
   bind_run(module);
+  module.def(
+      "is_building", [] { return graphs_here != 0; }, "Return whether this thread is inside a graph function.");
   nb::class_<NativeWorker> type(module, "Worker", nb::is_weak_referenceable(),
                                 "One level of the tree; simpler.worker.Worker wraps it.");
   bind_lifecycle(type);
