@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RunHandle"]
 
+_settling = threading.Lock()  # held for an assignment only
+
 
 class RunHandle:
     """What `Worker.submit` returns: one run on its way, or its outcome.
@@ -24,12 +26,11 @@ class RunHandle:
     In a coroutine, ``await handle`` does the same without blocking the loop.
     """
 
-    __slots__ = ("__weakref__", "_error", "_keep", "_known", "_lock", "_run")
+    __slots__ = ("__weakref__", "_error", "_keep", "_known", "_run")
 
     def __init__(self, run: Run, keep: tuple[object, ...] = ()) -> None:
         self._run = run
         self._keep = keep  # callback, arguments and settings live as long as the handle
-        self._lock = threading.Lock()
         self._known = False
         self._error: BaseException | None = None
 
@@ -66,11 +67,12 @@ class RunHandle:
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `wait`, and return the run's error instead of raising it; None for a success."""
         if not self._known:
-            if not self._run.wait(_seconds(timeout)):
+            outcome = self._run.wait(None if timeout is None else _seconds(timeout))
+            if outcome is False:
                 raise Timeout(f"run {self.id} has not ended within {timeout} s")
-            with self._lock:
+            with _settling:
                 if not self._known:
-                    self._error = self._run.error()
+                    self._error = None if outcome is True else outcome
                     self._known = True
         return self._error
 
@@ -143,9 +145,7 @@ class RunHandle:
         raise FailedPrecondition("a RunHandle belongs to the process that submitted the run and cannot be pickled")
 
 
-def _seconds(timeout: float | None) -> float | None:
-    if timeout is None:
-        return None
+def _seconds(timeout: float) -> float:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise WrongType(f"timeout: a number of seconds is needed, not {type(timeout).__name__}")
     if timeout < 0 or math.isnan(timeout) or math.isinf(timeout):

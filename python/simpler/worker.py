@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
@@ -23,7 +24,6 @@ from .errors import (
     FailedPrecondition,
     InitCancelled,
     InvalidArgument,
-    Reentrant,
     Timeout,
     Unsupported,
     WrongType,
@@ -111,8 +111,9 @@ class Worker:
         self._lock = threading.Lock()
         self._functions: list[object] = []  # children inherit these; the native part only borrows them
         self._imports: dict[str, object] = {}
-        self._runs: weakref.WeakSet[RunHandle] = weakref.WeakSet()
-        self._building: int | None = None
+        # As many as can be unfinished, so that close() can wait for them in a way that Ctrl-C ends.
+        pending = options.get("max_pending_runs", 16)
+        self._runs: deque[_native.Run] = deque(maxlen=1 + (pending if isinstance(pending, int) else 16))
         self._pid = os.getpid()
 
     # --- what can run -------------------------------------------------------------------------------------------------
@@ -234,21 +235,20 @@ class Worker:
         if isinstance(sys.exc_info()[1], KeyboardInterrupt):
             self.terminate()
             return
-        if self._building == threading.get_ident():
-            raise Reentrant("close: called from inside a graph function of the same worker")
-        self._drain()
+        if not _native.is_building():
+            self._drain()
         self._native.close()
+        self._runs.clear()
         _ready.discard(self)
 
     def _drain(self) -> None:
-        """Wait for runs that somebody still holds, in a way that Ctrl-C can end; the native close waits for the rest."""
+        """Wait for the runs in a way that Ctrl-C can end, before the native close does it in one piece."""
         seconds = self._options.get("close_timeout_s", 10.0)
         deadline = time.monotonic() + (seconds if isinstance(seconds, (int, float)) else 10.0)
         try:
             for run in list(self._runs):
-                run.exception(max(0.0, deadline - time.monotonic()))
-        except Timeout:
-            return
+                if run.wait(max(0.0, deadline - time.monotonic())) is False:
+                    return
         except KeyboardInterrupt:
             self.terminate()
             raise
@@ -258,6 +258,7 @@ class Worker:
         if self._pid != os.getpid():
             return
         self._native.terminate()
+        self._runs.clear()
         _ready.discard(self)
 
     def __enter__(self) -> Worker:
@@ -315,28 +316,16 @@ class Worker:
                     f"not {type(callable).__name__}"
                 )
             settings = CallConfig() if config is None else config
-            handle = RunHandle(
-                self._native.submit_task(callable, TaskArgs() if args is None else args, settings), (args, config)
-            )
+            run = self._native.submit_task(callable, TaskArgs() if args is None else args, settings)
         else:
             if isinstance(callable, CallableHandle) or not builtins.callable(callable):
                 raise WrongType(
                     f"submit: a level-3 worker takes a function graph(orch, args, config), not {type(callable).__name__}; "
                     "submit the CallableHandle returned by Worker.register from inside that function"
                 )
-            handle = RunHandle(self._native.submit_graph(self, self._watched(callable), args, config), (callable, args, config))
-        self._runs.add(handle)
-        return handle
-
-    def _watched(self, graph: Callable[..., object]) -> Callable[..., object]:
-        def build(orch: object, args: object, config: object) -> None:
-            before, self._building = self._building, threading.get_ident()
-            try:
-                graph(orch, args, config)
-            finally:
-                self._building = before
-
-        return build
+            run = self._native.submit_graph(self, callable, args, config)
+        self._runs.append(run)
+        return RunHandle(run, (callable, args, config))
 
     def run(
         self,
