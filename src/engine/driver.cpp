@@ -177,6 +177,13 @@ uint32_t Driver::pump_once() {
 
 // --- building --------------------------------------------------------------------------------------------------------
 
+// Until `look()` says so, the deadline or the next tick, also one that a look has brought nearer. True: not the deadline.
+template <class Look>
+bool Driver::wait_on_doorbell(Deadline deadline, Look&& look) {
+  const Deadline until = Deadline::earlier(deadline, next_tick());
+  return simpler::wait(doorbell_, policy_, until, [&] { return look() || next_tick().when() < until.when(); });
+}
+
 template <class Ready>
 bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
   roles_.builder_drives.store(true, std::memory_order_relaxed);
@@ -190,7 +197,7 @@ bool Driver::builder_waits(Deadline deadline, Ready&& ready) {
       leave_after_look();
       return now;
     };
-    const bool seen = simpler::wait(doorbell_, policy_, Deadline::earlier(deadline, next_tick()), look);
+    const bool seen = wait_on_doorbell(deadline, look);
     lock_.lock();
     holds = ready();
     if (!holds && !seen && deadline.expired()) break;
@@ -390,8 +397,7 @@ template <class Ready>
 void Driver::drive_as_waiter(Deadline deadline, Ready&& ready) {
   const auto must_go = [&] { return ready() || roles_.building.load(std::memory_order_relaxed); };
   while (!must_go()) {
-    const Deadline until = Deadline::earlier(deadline, next_tick());
-    const bool seen = simpler::wait(doorbell_, policy_, until, [&] { return must_go() || pump_once() != 0; });
+    const bool seen = wait_on_doorbell(deadline, [&] { return must_go() || pump_once() != 0; });
     if (!seen && deadline.expired()) return;
   }
 }
@@ -533,7 +539,7 @@ void Driver::scheduler_drives() {
     return builder_moved(&beat) || roles_.builder_drives.load(std::memory_order_relaxed);
   };
   while (!must_go()) {
-    simpler::wait(doorbell_, policy_, next_tick(), [&] { return must_go() || pump_once() != 0; });
+    wait_on_doorbell(Deadline::never(), [&] { return must_go() || pump_once() != 0; });
   }
 }
 

@@ -190,6 +190,8 @@ class Driver {
   bool driver_sleeps() const;
   void rouse_scheduler();
   void rouse_waiters();
+  template <class Look>
+  bool wait_on_doorbell(Deadline deadline, Look&& look);
   // Blocks the builder, who drives meanwhile, until `ready()` holds under the lock. Entered and left with the lock
   // held.
   template <class Ready>
