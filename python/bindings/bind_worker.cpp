@@ -103,7 +103,15 @@ NativeRun submit_graph(const NativeWorker& self, const nb::object& worker, const
     } end{builder};
     graph(shown, args, config.is_none() ? nb::cast(settings) : config);
   };
-  return {self->submit(Worker::GraphFunction(build), native_args, *native_config)};
+  try {
+    return {self->submit(Worker::GraphFunction(build), native_args, *native_config)};
+  } catch (const nb::python_error&) {
+    // A second interrupt, while what the first one had cancelled was waited for.
+    if (restore_interrupt()) {
+      throw nb::python_error();
+    }
+    throw;
+  }
 }
 
 // True for a success, false when the time is over, or the run's first error.

@@ -7,6 +7,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 
+#include "bindings/gil.h"
+
 namespace simpler::python {
 namespace {
 
@@ -49,7 +51,9 @@ void register_error_translation() {
     try {
       std::rethrow_exception(thrown);
     } catch (const Error& error) {
-      set_error(error.status());
+      if (!restore_interrupt()) {
+        set_error(error.status());
+      }
     }
   });
 }

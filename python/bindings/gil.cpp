@@ -1,5 +1,6 @@
 #include "bindings/gil.h"
 
+#include <optional>
 #include <vector>
 
 #include "bindings/children.h"
@@ -9,6 +10,9 @@ namespace {
 
 // What this thread gave up in before_block, innermost last; null where it did not hold the lock.
 thread_local std::vector<PyThreadState*> given_up;
+// What a signal handler raised inside a wait of this thread.
+thread_local std::optional<nb::python_error> interrupt;
+
 // A fork runs the hooks of every worker that starts at that moment; the outermost pair counts.
 struct ForkHold {
   int depth = 0;
@@ -56,6 +60,19 @@ void after_fork_child() {
   }
 }
 
+// Looks for signals; what their handlers raise waits in `interrupt` until the wait has been given up.
+bool interrupted() {
+  if (interpreter_is_ending() || interrupt.has_value()) {
+    return true;
+  }
+  const nb::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() == 0) {
+    return false;
+  }
+  interrupt.emplace();
+  return true;
+}
+
 void enter_serving() {
   PyEval_SaveThread();
 }
@@ -72,7 +89,17 @@ HostLanguage host_language() {
   language.load = &load_function;
   language.before_block = &before_block;
   language.after_block = &after_block;
+  language.interrupted = &interrupted;
   return language;
+}
+
+bool restore_interrupt() {
+  if (!interrupt.has_value()) {
+    return false;
+  }
+  interrupt->restore();
+  interrupt.reset();
+  return true;
 }
 
 std::shared_ptr<PyObject> hold(nb::handle object) {

@@ -19,6 +19,9 @@ namespace nb = nanobind;
 // The hooks of every worker that Python makes.
 HostLanguage host_language();
 
+// True and clears it when a signal handler of Python's raised inside a wait of this thread: the exception is set.
+bool restore_interrupt();
+
 // Owns one reference and gives it up under the lock, from whatever thread; after the interpreter ended it is left
 // alone.
 std::shared_ptr<PyObject> hold(nb::handle object);

@@ -172,3 +172,63 @@ def test_a_killed_parent_takes_its_children_with_it(tmp_path: Path) -> None:
     give_up = time.monotonic() + 30
     while any(os.path.exists(f"/proc/{pid}") for pid in pids):
         assert time.monotonic() < give_up
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        # The heap has room for one; the second allocation waits for a task that never ends.
+        "w.run(lambda orch, args, config: [(orch.submit_sub(h, big(orch))) for _ in range(3)])",
+        # As many runs as are admitted wait for the first one.
+        "for _ in range(40):\n    w.submit(lambda orch, args, config: orch.submit_sub(h))",
+    ],
+    ids=["alloc", "admission"],
+)
+def test_b063_ctrl_c_ends_a_submit_that_waits(use: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import sys, time
+            import simpler
+
+            def endless(args):
+                while True:
+                    time.sleep(0.01)
+
+            def big(orch):
+                args = simpler.TaskArgs()
+                args.add_tensor(orch.alloc((60000,), "UINT8").tensor((60000,), "UINT8"), "OUTPUT")
+                return args
+
+            w = simpler.Worker(level=3, num_sub_workers=1, heap_ring_size=1 << 16)
+            h = w.register(endless)
+            w.init()
+            print(w.statistics()[0].pid, flush=True)
+            """
+        )
+        + f"try:\n{textwrap.indent(use, '    ')}\nexcept KeyboardInterrupt:\n    print('back', flush=True)\n    raise\n"
+    )
+    package = Path(simpler.__file__).resolve().parents[1]
+    with subprocess.Popen(
+        [sys.executable, program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package)},
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        # The first interrupt ends the wait of the submit, the second the wait for the task that runs.
+        give_up = time.monotonic() + 30
+        while process.poll() is None:
+            threading.Event().wait(0.3)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+            assert time.monotonic() < give_up
+        output, errors = process.communicate()
+    assert output.endswith("back\n")
+    assert process.returncode == -signal.SIGINT
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert not os.path.exists(f"/proc/{pid}")

@@ -213,7 +213,18 @@ bool Driver::builder_blocks(Deadline deadline, Ready&& ready) {
   leave();
   if (options_.before_block) options_.before_block();
   lock_.lock();
-  const bool holds = builder_waits(deadline, ready);
+  interrupted_ = false;
+  bool holds = false;
+  while (true) {
+    const Deadline look = options_.interrupted ? Deadline::after(options_.interrupt_look) : Deadline::never();
+    holds = builder_waits(Deadline::earlier(deadline, look), ready);
+    if (holds || !options_.interrupted || deadline.expired()) break;
+    leave();
+    const bool interrupted = options_.interrupted();
+    lock_.lock();
+    interrupted_ = interrupted;
+    if (interrupted) break;
+  }
   if (!options_.after_block) return holds;
   leave();
   options_.after_block();
@@ -252,10 +263,15 @@ Result<RunRef> Driver::begin_run(Deadline admission, const RunOptions& options) 
   return run;
 }
 
+Status Driver::gave_up(Status expired) {
+  return interrupted_ ? cancelled("the wait for room was interrupted") : std::move(expired);
+}
+
 Status Driver::wait_for_progress(Status refused, Deadline deadline, uint64_t seen) {
   if (builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return progress_ != seen; })) return Status::ok();
-  return resource_exhausted("nothing came free for " + std::to_string(options_.heap_wait_timeout / kMillisecond) +
-                            " ms: " + std::string(refused.message()));
+  return gave_up(resource_exhausted("nothing came free for " +
+                                    std::to_string(options_.heap_wait_timeout / kMillisecond) +
+                                    " ms: " + std::string(refused.message())));
 }
 
 void Driver::builder_looks() {
@@ -278,8 +294,9 @@ Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
       if (first) deadline = space_deadline();
       first = false;
       if (!builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
-        status = resource_exhausted("all " + std::to_string(options_.engine.window) + " task slots stayed taken for " +
-                                    std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms");
+        status = gave_up(resource_exhausted("all " + std::to_string(options_.engine.window) +
+                                            " task slots stayed taken for " +
+                                            std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms"));
         break;
       }
     }

@@ -40,6 +40,9 @@ struct DriverOptions {
   // takes back what the builder holds, such as an interpreter's lock. May be empty.
   std::function<void()> before_block = {};
   std::function<void()> after_block = {};
+  // Asked about every `interrupt_look` while a builder is blocked; true gives its wait up with kCancelled.
+  std::function<bool()> interrupted = {};
+  Nanos interrupt_look = 50 * kMillisecond;
 };
 
 // The lock of the engine together with the notes for its holder.
@@ -207,6 +210,8 @@ class Driver {
   void step_down();
   void end_turn();
   // After kWouldBlock: waits until something was completed since `seen`. Ok: try again.
+  // Why builder_blocks came back without what it waited for.
+  Status gave_up(Status expired) SIMPLER_REQUIRES(lock_);
   Status wait_for_progress(Status refused, Deadline deadline, uint64_t seen) SIMPLER_REQUIRES(lock_);
   Deadline space_deadline() const;
   bool builder_moved(uint32_t* seen) const;
@@ -223,6 +228,7 @@ class Driver {
   Engine engine_ SIMPLER_GUARDED_BY(lock_);
   uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
   Nanos last_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
+  bool interrupted_ SIMPLER_GUARDED_BY(lock_) = false;  // how the builder's last wait ended
   uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;  // completions and poisonings so far
   std::atomic<Nanos> tick_at_;  // when the engine wants to be told the time; written under the lock
   Roles roles_;

@@ -38,6 +38,9 @@ struct HostLanguage {
   // On a caller's thread, around a wait inside a submit: gives up and takes back the interpreter lock.
   std::function<void()> before_block;
   std::function<void()> after_block;
+  // On a caller's thread, between the two, at least every 100 ms of init and of a wait inside a submit: true when the
+  // caller wants control back (Ctrl-C). Takes the interpreter lock itself.
+  std::function<bool()> interrupted;
 };
 
 struct HostCallable {

@@ -19,6 +19,31 @@ namespace {
 // Length of the list of begun runs at which ended ones are dropped: more than can be unfinished, so that many go.
 constexpr std::size_t kBegunLook = 256;
 
+// How often a wait of a submit asks whether the caller wants control back.
+constexpr Nanos kInterruptLook = 50 * kMillisecond;
+
+StatusCode code_of(const Status& status) {
+  return status.code();
+}
+template <class T>
+StatusCode code_of(const Result<T>& result) {
+  return result.status().code();
+}
+
+// Calls wait(deadline) until it returns something else than kTimeout, or the caller wants control back.
+template <class Wait>
+auto interruptible(const HostLanguage& language, Wait&& wait) {
+  if (!language.interrupted) {
+    return wait(Deadline::never());
+  }
+  while (true) {
+    auto outcome = wait(Deadline::after(kInterruptLook));
+    if (code_of(outcome) != StatusCode::kTimeout || language.interrupted()) {
+      return outcome;
+    }
+  }
+}
+
 bool is_host_kind(CallableKind kind) {
   return kind != CallableKind::kChipCallable;
 }
@@ -264,7 +289,8 @@ Result<engine::RunRef> NodeLevel::begin_run() {
     ++starting_;
   }
   // As long as other threads build and earlier runs go on: they end by themselves, or by terminate().
-  Result<engine::RunRef> run = tree_->driver().begin_run(Deadline::never());
+  Result<engine::RunRef> run =
+      interruptible(language_, [&](Deadline deadline) { return tree_->driver().begin_run(deadline); });
   bool crowded = false;
   {
     MutexLock lock(mutex_);
@@ -305,7 +331,9 @@ void NodeLevel::note_handle(const std::shared_ptr<NodeRun>& run) {
 
 Status NodeLevel::settle_failed_build(const engine::RunRef& run) {
   engine::Driver& driver = tree_->driver();
-  Status outcome = unlocked(language_, [&] { return driver.wait(run, Deadline::never()); });
+  Status outcome = unlocked(language_, [&] {
+    return interruptible(language_, [&](Deadline deadline) { return driver.wait(run, deadline); });
+  });
   driver.release(run);
   return outcome;
 }

@@ -62,6 +62,7 @@ engine::DriverOptions driver_options(const WorkerOptions& options, const HostLan
   engine::DriverOptions out;
   out.before_block = language.before_block;
   out.after_block = language.after_block;
+  out.interrupted = language.interrupted;
   out.engine.window = window_of(options);
   out.engine.max_runs = options.max_pending_runs;
   out.engine.inference = options.full_inference ? graph::Inference::kFull : graph::Inference::kWritersOnly;

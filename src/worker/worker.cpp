@@ -138,8 +138,10 @@ void Worker::Impl::start() {
     worker::raise_if_error(level->check_eligible(registered.handle->kind));
   }
   // A registration that comes while the tree starts waits here and is then sent to the children.
-  worker::raise_if_error(level->start(
-      all, [this] { return lifecycle.init_cancelled(); }, after_seconds(options.startup_timeout_s)));
+  const auto given_up = [this] {
+    return lifecycle.init_cancelled() || (language.interrupted && language.interrupted());
+  };
+  worker::raise_if_error(level->start(all, given_up, after_seconds(options.startup_timeout_s)));
 }
 
 Worker::Worker(WorkerOptions options) {
