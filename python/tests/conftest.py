@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -14,6 +15,10 @@ import pytest
 import simpler
 
 PACKAGE = Path(simpler.__file__).resolve().parents[1]
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # Started in the background by a shell, which would make every interrupt of a test go nowhere.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -153,7 +153,8 @@ def test_b093_threads_of_the_program_are_mentioned_once_at_init(node: simpler.Wo
 
 
 def test_an_object_used_after_a_fork_of_the_program_says_whose_it_is(script: Script) -> None:
-    done = script("""
+    done = script(
+        """
         import os, simpler
         w = simpler.Worker(level=3, num_sub_workers=1)
         w.init()
@@ -169,7 +170,10 @@ def test_an_object_used_after_a_fork_of_the_program_says_whose_it_is(script: Scr
         os.waitpid(pid, 0)
         print(len(w.create_buffer(8).shm.buf), w.statistics()[0].alive)
         w.close()
-    """)
+    """,
+        "-W",
+        "ignore::DeprecationWarning",
+    )  # os.fork of a program with threads, from Python 3.12 on
     assert (done.returncode, done.stdout, done.stderr) == (0, "refused\n8 True\n", "")
 
 

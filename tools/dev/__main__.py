@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 
 import verbs
@@ -60,6 +61,9 @@ def main(words: list[str]) -> int:
     if rest and options.verb != "demo":
         parser.error(f"{options.verb} does not take {' '.join(rest)}")
     adopt_orphans()
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # Started in the background by a shell: what we start is to be interruptible all the same.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return verbs.run_verb(options, rest)
     except Failure as failure:

@@ -6,14 +6,16 @@ this process adopts orphans of what it starts, and `stray_processes` names the o
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,7 +60,8 @@ def run(
     whole = {**os.environ, **(env or {})}
     if report is None:
         process = subprocess.Popen(words, cwd=cwd, env=whole, stdin=subprocess.DEVNULL)
-        status = _wait(process)
+        with _reaping(process.pid):
+            status = _wait(process)
     else:
         REPORTS.mkdir(parents=True, exist_ok=True)
         with open(REPORTS / report, "wb") as copy:
@@ -66,10 +69,11 @@ def run(
                 words, cwd=cwd, env=whole, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
             assert process.stdout is not None
-            for line in process.stdout:
-                sys.stdout.buffer.write(line)
-                sys.stdout.buffer.flush()
-                copy.write(line)
+            with _reaping(process.pid):
+                for line in process.stdout:
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
+                    copy.write(line)
         status = _wait(process)
     if check and status != 0:
         raise Failure(f"failed with status {status}: {shlex.join(words)}", 1)
@@ -87,6 +91,30 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
             process.kill()
             process.wait()
         raise
+
+
+@contextlib.contextmanager
+def _reaping(own: int) -> Iterator[None]:
+    """Reap adopted orphans while the program `own` runs, so that tests see ended processes disappear."""
+    done = threading.Event()
+
+    def reap() -> None:
+        while not done.wait(0.05):
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                while found is not None and found.si_pid != own:
+                    os.waitpid(found.si_pid, 0)
+                    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                continue
+
+    reaper = threading.Thread(target=reap)
+    reaper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        reaper.join()
 
 
 def output_of(command: Sequence[str | Path], *, cwd: Path = ROOT) -> str | None:
