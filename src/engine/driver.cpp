@@ -177,7 +177,7 @@ uint32_t Driver::pump_once() {
 
 // --- building --------------------------------------------------------------------------------------------------------
 
-// Until `look()` says so, the deadline or the next tick, also one that a look has brought nearer. True: not the deadline.
+// Until `look()` says so, the deadline, or the next tick, also one that a look has brought nearer.
 template <class Look>
 bool Driver::wait_on_doorbell(Deadline deadline, Look&& look) {
   const Deadline until = Deadline::earlier(deadline, next_tick());
@@ -523,14 +523,6 @@ void Driver::lane_lost(LaneId lane, Status why) {
     leave();
   }
   rouse_scheduler();
-}
-
-uint32_t Driver::unfinished_runs() {
-  return with_engine([](Engine& engine) { return engine.unfinished_runs(); });
-}
-
-EngineCounters Driver::counters() {
-  return with_engine([](Engine& engine) { return engine.counters(); });
 }
 
 // --- scheduler thread ------------------------------------------------------------------------------------------------

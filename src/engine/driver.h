@@ -160,8 +160,12 @@ class Driver {
     } inside(*this);
     return std::forward<Use>(use)(engine_);
   }
-  uint32_t unfinished_runs();
-  EngineCounters counters();
+  uint32_t unfinished_runs() {
+    return with_engine([](Engine& engine) { return engine.unfinished_runs(); });
+  }
+  EngineCounters counters() {
+    return with_engine([](Engine& engine) { return engine.counters(); });
+  }
 
  private:
   // Who is expected to notice answers. Ordered by the lock or by the wake words that are rung after a change.
@@ -229,7 +233,7 @@ class Driver {
   uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
   Nanos last_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
   bool interrupted_ SIMPLER_GUARDED_BY(lock_) = false;  // how the builder's last wait ended
-  uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;  // completions and poisonings so far
+  uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;     // completions and poisonings so far
   std::atomic<Nanos> tick_at_;  // when the engine wants to be told the time; written under the lock
   Roles roles_;
   WakeWord scheduler_word_;
