@@ -140,11 +140,10 @@ TEST(ForkChild, WhatIsLeftOfItsGroupEndsWithIt) {
   const Child child = start({.own_group = true}, [&](ChildContext&) {
     const pid_t pid = ::fork();
     if (pid == 0) {
-      started->raise();
       while (true) ::pause();
     }
     *helper = pid;
-    started->await();
+    started->raise();
     leave->await();
     return 0;
   });
