@@ -16,8 +16,8 @@
 namespace simpler {
 namespace {
 
-// In poster-fence mode a poster that was already past its look when the mark was set has not fenced. Such a post can
-// only happen around the first sleep on a word; bounding every sleep of this mode makes it late instead of lost.
+// Without membarrier a poster that was already past its look when the mark was set has not fenced. Such a post can
+// only happen around the first sleep on a word; bounding every sleep on an unsettled word makes it late, not lost.
 constexpr Nanos kLongestUnfencedNap = 20 * kMillisecond;
 
 uint32_t polls_for(Nanos span) {
@@ -57,20 +57,19 @@ WakePolicy::WakePolicy(const WakeOptions& options)
       cpus_(options.cpus != 0 ? options.cpus : usable_cpus()),
       spin_polls_(polls_for(options.spin)),
       has_membarrier_(register_membarrier() && options.use_membarrier && membarrier_all_registered()),
-      runnable_threads_(options.runnable_threads),
-      next_ban_(options.first_ban) {}
+      runnable_threads_(options.runnable_threads) {}
 
 bool WakePolicy::note_yield(Nanos now, Nanos took) {
+  const Nanos until = ban_until_.load(std::memory_order_relaxed);
+  const Nanos last = ban_length_.load(std::memory_order_relaxed);
+  const bool recent = until != 0 && now < until + last;
   if (took <= options_.bad_yield) {
-    if (ban_until_.load(std::memory_order_relaxed) != 0) {
-      ban_until_.store(0, std::memory_order_relaxed);
-      next_ban_.store(options_.first_ban, std::memory_order_relaxed);
-    }
+    if (until != 0 && !recent) ban_until_.store(0, std::memory_order_relaxed);
     return true;
   }
-  const Nanos length = next_ban_.load(std::memory_order_relaxed);
+  const Nanos length = recent ? std::min(last * 2, options_.longest_ban) : options_.first_ban;
+  ban_length_.store(length, std::memory_order_relaxed);
   ban_until_.store(now + length, std::memory_order_relaxed);
-  next_ban_.store(std::min(length * 2, options_.longest_ban), std::memory_order_relaxed);
   return false;
 }
 
@@ -88,20 +87,48 @@ bool yield_once(WakePolicy& policy, Nanos started, Deadline deadline) {
          !deadline.expired(after);
 }
 
-uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
-  if (policy.has_membarrier()) {
-    const uint32_t seen = word.value.fetch_or(WakeWord::kSleeper, std::memory_order_seq_cst);
-    if (membarrier_all_registered()) return seen | WakeWord::kSleeper;
-  }
+namespace {
+
+constexpr uint32_t kFenceFlags = WakeWord::kPosterFence | WakeWord::kSettled;
+
+// Posters fence from here on. Once a barrier has passed after the mark was set, every poster has either seen the mark
+// or published before the barrier; then the word is settled and further sleepers need no barrier.
+uint32_t announce_to_fencing_posters(WakeWord& word, bool has_membarrier) {
   constexpr uint32_t kFlags = WakeWord::kSleeper | WakeWord::kPosterFence;
-  const uint32_t seen = word.value.fetch_or(kFlags, std::memory_order_seq_cst);
+  uint32_t announced = word.value.fetch_or(kFlags, std::memory_order_seq_cst) | kFlags;
   full_fence();
-  return seen | kFlags;
+  if ((announced & WakeWord::kSettled) != 0 || !has_membarrier || !membarrier_all_registered()) return announced;
+  // Only if nothing changed meanwhile: the mark may have been taken away and set again after the barrier.
+  const uint32_t settled = announced | WakeWord::kSettled;
+  return word.value.compare_exchange_strong(announced, settled, std::memory_order_seq_cst) ? settled : announced;
+}
+
+// Takes the mark away, as a change that a sleeper and whoever settles the word notices.
+uint32_t announce_to_plain_posters(WakeWord& word) {
+  uint32_t seen = word.value.load(std::memory_order_relaxed);
+  uint32_t next;
+  do {
+    next = seen | WakeWord::kSleeper;
+    if ((seen & kFenceFlags) != 0) next = (next & ~kFenceFlags) + WakeWord::kStep;
+  } while (!word.value.compare_exchange_weak(seen, next, std::memory_order_seq_cst, std::memory_order_relaxed));
+  return next;
+}
+
+}  // namespace
+
+uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
+  if (policy.has_membarrier() && !policy.banned(monotonic_now())) {
+    const uint32_t announced = announce_to_plain_posters(word);
+    if (membarrier_all_registered()) return announced;
+  }
+  return announce_to_fencing_posters(word, policy.has_membarrier());
 }
 
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
   Deadline until = deadline;
-  if ((announced & WakeWord::kPosterFence) != 0) until = Deadline::earlier(until, Deadline::after(kLongestUnfencedNap));
+  if ((announced & kFenceFlags) == WakeWord::kPosterFence) {
+    until = Deadline::earlier(until, Deadline::after(kLongestUnfencedNap));
+  }
   timespec when{};
   if (!until.is_never()) {
     const Nanos at = std::max<Nanos>(until.when(), 0);

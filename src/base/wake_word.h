@@ -2,12 +2,14 @@
 //
 // A wait has three phases: spin about a microsecond, yield for some tens of microseconds, sleep on a shared futex.
 // Spinning happens only while our runnable threads fit on the CPUs that we may use. Every yield is timed; one that took
-// long means that a computing process got the CPU, and bans both early phases in this process for a while.
+// as long as a time slice means that a computing process got the CPU, and bans both early phases in this process for a
+// while, longer each time that it happens again. An interruption is shorter than that and bans nothing.
 //
 // The poster pays one relaxed load. That is safe because the sleeper, after announcing itself in the word, makes every
 // running thread of every registered process pass a memory barrier (membarrier) and only then looks again: either the
-// poster's data is visible to that look, or the announcement is visible to the poster's load. Where the kernel refuses
-// membarrier, the sleeper marks the word and posters pay a fence (poster-fence mode).
+// poster's data is visible to that look, or the announcement is visible to the poster's load. A sleeper that will sleep
+// often, because of a ban, marks the word instead: posters then pay a fence, and one barrier after the mark was set is
+// enough for all sleepers until it is taken away. Where the kernel refuses membarrier, the mark alone has to do.
 //
 // A WakeWord lives in private memory or in a shared mapping; all bytes zero is a valid word.
 // A process that calls wait() or wake() holds a WakePolicy (or called register_membarrier) before it does.
@@ -25,8 +27,9 @@ struct alignas(128) WakeWord {
   std::atomic<uint32_t> value{0};
 
   static constexpr uint32_t kSleeper = 1;      // someone announced that it may sleep
-  static constexpr uint32_t kPosterFence = 2;  // no membarrier: posters fence before they look
-  static constexpr uint32_t kStep = 4;         // one wake-up
+  static constexpr uint32_t kPosterFence = 2;  // posters fence before they look
+  static constexpr uint32_t kSettled = 4;      // a barrier has passed since that mark was set
+  static constexpr uint32_t kStep = 8;         // one wake-up, or one change of the marks
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(WakeWord) == 128);
 
@@ -35,7 +38,7 @@ struct WakeOptions {
   uint32_t runnable_threads = 2;  // threads of ours, in all processes of the tree, that may want a CPU at once
   Nanos spin = 1 * kMicrosecond;
   Nanos yield = 50 * kMicrosecond;
-  Nanos bad_yield = 20 * kMicrosecond;
+  Nanos bad_yield = 250 * kMicrosecond;  // a time slice is milliseconds, an interruption at most some tens of us
   Nanos first_ban = 10 * kMillisecond;
   Nanos longest_ban = 250 * kMillisecond;
   bool use_membarrier = true;  // false: poster-fence mode, as if the kernel had refused
@@ -75,8 +78,8 @@ class WakePolicy {
   bool has_membarrier_;
   // Advice shared by the threads of this process; order nothing, and a lost update costs one more probe.
   std::atomic<uint32_t> runnable_threads_;
-  std::atomic<Nanos> ban_until_{0};  // 0: no ban and none since the last good yield
-  std::atomic<Nanos> next_ban_;
+  std::atomic<Nanos> ban_until_{0};   // 0: no ban that still matters
+  std::atomic<Nanos> ban_length_{0};  // of the last ban
 };
 
 namespace internal {

@@ -14,14 +14,37 @@ namespace {
 
 constexpr Nanos kWatchdog = 20 * kSecond;
 
-WakeOptions sleep_at_once(bool membarrier) {
+// Who pays for the order of post and announcement.
+enum class Payer {
+  kSleeper,  // membarrier at every sleep
+  kPoster,   // a fence at every post, from the first sleep on; no membarrier at all
+  kBanned,   // a fence at every post, as long as the sleeper is under a ban
+  kTurns,    // the last and the first in turn, so that the mark comes and goes
+};
+
+WakeOptions sleep_at_once(Payer payer = Payer::kSleeper) {
   WakeOptions options;
   options.spin = 0;
   options.yield = 0;
   options.runnable_threads = 1000;
-  options.use_membarrier = membarrier;
+  options.use_membarrier = payer != Payer::kPoster;
+  options.first_ban = options.longest_ban = 3600 * kSecond;
   return options;
 }
+
+// The policies of a waiter, by turns.
+class Policies {
+ public:
+  explicit Policies(Payer payer) : even_(sleep_at_once(payer)), odd_(sleep_at_once(payer)) {
+    if (payer == Payer::kBanned || payer == Payer::kTurns) odd_.note_yield(monotonic_now(), kSecond);
+    if (payer == Payer::kBanned) even_.note_yield(monotonic_now(), kSecond);
+  }
+  WakePolicy& of(uint32_t round) { return round % 2 == 0 ? even_ : odd_; }
+
+ private:
+  WakePolicy even_;
+  WakePolicy odd_;
+};
 
 struct Channel {
   WakeWord word;
@@ -38,31 +61,44 @@ struct Channel {
 };
 
 // Answers on `there` each number that arrives on `here`.
-bool echo(Channel& here, Channel& there, WakePolicy& policy, uint32_t rounds) {
+bool echo(Channel& here, Channel& there, Policies& policies, uint32_t rounds) {
   for (uint32_t round = 1; round <= rounds; ++round) {
-    if (!here.await(policy, round)) return false;
+    if (!here.await(policies.of(round), round)) return false;
     there.post(round);
   }
   return true;
 }
 
-bool call(Channel& there, Channel& here, WakePolicy& policy, uint32_t rounds) {
+bool call(Channel& there, Channel& here, Policies& policies, uint32_t rounds) {
   for (uint32_t round = 1; round <= rounds; ++round) {
     there.post(round);
-    if (!here.await(policy, round)) return false;
+    if (!here.await(policies.of(round), round)) return false;
   }
   return true;
 }
 
-class WakeWordModes : public testing::TestWithParam<bool> {};
+class WakeWordModes : public testing::TestWithParam<Payer> {};
 
-INSTANTIATE_TEST_SUITE_P(, WakeWordModes, testing::Bool(),
-                         [](const auto& mode) { return mode.param ? "WithMembarrier" : "WithPosterFence"; });
+INSTANTIATE_TEST_SUITE_P(, WakeWordModes,
+                         testing::Values(Payer::kSleeper, Payer::kPoster, Payer::kBanned, Payer::kTurns),
+                         [](const auto& mode) -> std::string {
+                           switch (mode.param) {
+                             case Payer::kSleeper:
+                               return "WithMembarrier";
+                             case Payer::kPoster:
+                               return "WithPosterFence";
+                             case Payer::kBanned:
+                               return "UnderABan";
+                             case Payer::kTurns:
+                               return "UnderABanByTurns";
+                           }
+                           return "";
+                         });
 
 TEST(WakeWord, ZeroBytesAreAValidWord) {
   alignas(WakeWord) std::array<std::byte, sizeof(WakeWord)> bytes{};
   auto* word = std::launder(reinterpret_cast<WakeWord*>(bytes.data()));
-  WakePolicy policy(sleep_at_once(true));
+  WakePolicy policy(sleep_at_once());
   EXPECT_FALSE(wait(*word, policy, Deadline::after(kMillisecond), [] { return false; }));
   EXPECT_TRUE(wait(*word, policy, Deadline::never(), [] { return true; }));
 }
@@ -83,7 +119,7 @@ TEST(WakeWord, AWakeWithoutASleeperLeavesTheWordUntouched) {
 
 TEST(WakeWord, ASleeperWhoseWordWasPostedAfterItsAnnouncementDoesNotSleep) {
   WakeWord word;
-  WakePolicy policy(sleep_at_once(true));
+  WakePolicy policy(sleep_at_once());
   const uint32_t announced = internal::announce_sleep(word, policy);
   wake(word);
   EXPECT_NE(word.value.load(), announced);
@@ -94,7 +130,7 @@ TEST(WakeWord, OneWakeServesEverySleeperThatAnnouncedItself) {
   WakeWord word;
   std::atomic<bool> go{false};
   std::atomic<int> woken{0};
-  WakePolicy policy(sleep_at_once(true));
+  WakePolicy policy(sleep_at_once());
   std::vector<std::thread> sleepers;
   for (int i = 0; i < 4; ++i) {
     sleepers.emplace_back([&] {
@@ -110,11 +146,11 @@ TEST(WakeWord, OneWakeServesEverySleeperThatAnnouncedItself) {
 TEST_P(WakeWordModes, NoWakeIsLostBetweenThreadsThatSleepAtOnce) {
   Channel there;
   Channel here;
-  WakePolicy policy(sleep_at_once(GetParam()));
+  Policies policies(GetParam());
   bool served = false;
   constexpr uint32_t kRounds = 8'000;
-  std::thread server([&] { served = echo(there, here, policy, kRounds); });
-  EXPECT_TRUE(call(there, here, policy, kRounds));
+  std::thread server([&] { served = echo(there, here, policies, kRounds); });
+  EXPECT_TRUE(call(there, here, policies, kRounds));
   server.join();
   EXPECT_TRUE(served);
 }
@@ -125,9 +161,10 @@ TEST_P(WakeWordModes, EitherTheSleeperSeesThePostOrThePosterSeesTheSleeper) {
   constexpr uint32_t kRounds = 30'000;
   const Deadline enough = Deadline::after(kSecond);  // a loaded machine makes do with fewer meetings
   std::atomic<bool> stop{false};
-  WakePolicy policy(sleep_at_once(GetParam()));
+  Policies policies(GetParam());
   WakeWord word;
-  if (!GetParam()) internal::announce_sleep(word, policy);  // the mark that makes posters fence
+  // The mark that makes posters fence is there before the first meeting where no barrier can settle it.
+  if (GetParam() == Payer::kPoster) internal::announce_sleep(word, policies.of(0));
   alignas(128) std::atomic<uint32_t> posted{0};
   alignas(128) std::atomic<uint32_t> arrived{0};
   const auto meet = [&](uint32_t target) {
@@ -148,7 +185,7 @@ TEST_P(WakeWordModes, EitherTheSleeperSeesThePostOrThePosterSeesTheSleeper) {
   for (uint32_t round = 1; !stop.load(std::memory_order_relaxed); ++round) {
     word.value.fetch_and(~WakeWord::kSleeper, std::memory_order_relaxed);
     meet(4 * round - 2);
-    internal::announce_sleep(word, policy);
+    internal::announce_sleep(word, policies.of(round));
     const bool saw_post = posted.load(std::memory_order_acquire) == round;
     if (round == kRounds || enough.expired()) stop = true;
     meet(4 * round);
@@ -170,11 +207,11 @@ TEST_P(WakeWordModes, NoWakeIsLostBetweenProcessesThatSleepAtOnce) {
   constexpr uint32_t kRounds = 8'000;
   const pid_t child = ::fork();
   if (child == 0) {
-    WakePolicy policy(sleep_at_once(GetParam()));
-    ::_exit(echo(shared->there, shared->here, policy, kRounds) ? 0 : 1);
+    Policies policies(GetParam());
+    ::_exit(echo(shared->there, shared->here, policies, kRounds) ? 0 : 1);
   }
-  WakePolicy policy(sleep_at_once(GetParam()));
-  EXPECT_TRUE(call(shared->there, shared->here, policy, kRounds));
+  Policies policies(GetParam());
+  EXPECT_TRUE(call(shared->there, shared->here, policies, kRounds));
   int status = -1;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
@@ -217,25 +254,52 @@ TEST(WakePolicy, SpinsOnlyWhileRunnableThreadsFitOnTheCpus) {
   EXPECT_EQ(policy.spin_budget(), 0U);
 }
 
-TEST(WakePolicy, ABadYieldBansTheEarlyPhasesAndTheBanDoublesUpToItsLimit) {
+TEST(WakePolicy, AYieldAsLongAsATimeSliceBansTheEarlyPhases) {
   WakePolicy policy({.cpus = 2, .runnable_threads = 1});
-  Nanos now = 0;
+  EXPECT_FALSE(policy.note_yield(kSecond, kMillisecond));
+  EXPECT_TRUE(policy.banned(kSecond + 10 * kMillisecond - 1));
+  EXPECT_FALSE(policy.banned(kSecond + 10 * kMillisecond));
+}
+
+TEST(WakePolicy, AnInterruptedYieldBansNothing) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 1});
+  EXPECT_TRUE(policy.note_yield(kSecond, 100 * kMicrosecond));
+  EXPECT_FALSE(policy.banned(kSecond));
+}
+
+TEST(WakePolicy, BadYieldsSoonAfterABanMakeTheNextOneLongerUpToALimit) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 1});
+  Nanos now = kSecond;
   for (const Nanos expected : {10, 20, 40, 80, 160, 250, 250}) {
-    now += kSecond;
-    EXPECT_FALSE(policy.note_yield(now, 21 * kMicrosecond));
+    EXPECT_FALSE(policy.note_yield(now, kMillisecond));
     EXPECT_TRUE(policy.banned(now + expected * kMillisecond - 1)) << expected;
-    EXPECT_FALSE(policy.banned(now + expected * kMillisecond)) << expected;
+    now += expected * kMillisecond;
+    EXPECT_FALSE(policy.banned(now)) << expected;
+    EXPECT_TRUE(policy.note_yield(now, kMicrosecond)) << "a good yield alone does not end the growth";
   }
 }
 
-TEST(WakePolicy, AGoodYieldEndsTheBanAndItsGrowth) {
+TEST(WakePolicy, ABanThatIsLongOverIsForgotten) {
   WakePolicy policy({.cpus = 2, .runnable_threads = 1});
   EXPECT_FALSE(policy.note_yield(kSecond, kMillisecond));
-  EXPECT_FALSE(policy.note_yield(2 * kSecond, kMillisecond));
-  EXPECT_TRUE(policy.note_yield(3 * kSecond, kMicrosecond));
-  EXPECT_FALSE(policy.banned(3 * kSecond));
-  EXPECT_FALSE(policy.note_yield(4 * kSecond, kMillisecond));
-  EXPECT_FALSE(policy.banned(4 * kSecond + 10 * kMillisecond));
+  EXPECT_FALSE(policy.note_yield(kSecond + 10 * kMillisecond, kMillisecond));
+  EXPECT_TRUE(policy.note_yield(2 * kSecond, kMicrosecond));
+  EXPECT_FALSE(policy.note_yield(3 * kSecond, kMillisecond));
+  EXPECT_FALSE(policy.banned(3 * kSecond + 10 * kMillisecond));
+}
+
+TEST(WakeWord, UnderABanOneBarrierSettlesTheWordAndAfterItTheMarkGoes) {
+  WakeWord word;
+  WakePolicy policy({.first_ban = 3600 * kSecond});
+  if (!policy.has_membarrier()) GTEST_SKIP() << "membarrier is refused here";
+  constexpr uint32_t kSettled = WakeWord::kSleeper | WakeWord::kPosterFence | WakeWord::kSettled;
+  EXPECT_EQ(internal::announce_sleep(word, policy), WakeWord::kSleeper);
+  EXPECT_FALSE(policy.note_yield(monotonic_now(), kSecond));
+  EXPECT_EQ(internal::announce_sleep(word, policy), kSettled);
+  wake(word);
+  EXPECT_EQ(word.value.load(), (kSettled + WakeWord::kStep) & ~WakeWord::kSleeper);
+  WakePolicy unbanned;
+  EXPECT_EQ(internal::announce_sleep(word, unbanned), WakeWord::kSleeper + 2 * WakeWord::kStep);
 }
 
 TEST(WakePolicy, RefusedMembarrierMeansThatPostersFence) {

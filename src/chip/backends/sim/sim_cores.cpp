@@ -20,7 +20,6 @@ constexpr int kSleepFactor = 10;  // a block that neither computes nor pauses ma
 WakeOptions wake_options(uint32_t threads) {
   WakeOptions options;
   options.runnable_threads = threads + 1;
-  options.yield = 0;
   return options;
 }
 
