@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bindings/errors.h"
+#include "bindings/gil.h"
 #include "callable/identity.h"
 
 namespace simpler::python {
@@ -36,12 +37,25 @@ Result<PyObject*> make_function(CallableKind kind, std::span<const std::byte> pa
   }
 }
 
+// The object that the last call gave away, for the next one if nobody kept it. Belongs to the serving thread.
+thread_local PyObject* spare_args = nullptr;
+
+nb::object take_args() {
+  if (spare_args != nullptr && Py_REFCNT(spare_args) == 1) {
+    return nb::steal(std::exchange(spare_args, nullptr));
+  }
+  Py_CLEAR(spare_args);
+  return nb::cast(CallArgs{});
+}
+
 Status call(PyObject* function, const MappedArgs& args) {
   try {
-    const nb::object given = nb::cast(CallArgs{&args});
+    nb::object given = take_args();
     CallArgs* const shown = nb::inst_ptr<CallArgs>(given);
+    shown->args = &args;
     PyObject* const result = PyObject_CallOneArg(function, given.ptr());
     shown->args = nullptr;
+    spare_args = given.release().ptr();
     if (result == nullptr) {
       throw nb::python_error();
     }
@@ -56,7 +70,7 @@ Status call(PyObject* function, const MappedArgs& args) {
 
 HostFunction inherited_function(PyObject* function) {
   return [function](const MappedArgs& args) -> Status {
-    const nb::gil_scoped_acquire lock;
+    keep_serving_lock();
     return call(function, args);
   };
 }
@@ -64,7 +78,7 @@ HostFunction inherited_function(PyObject* function) {
 HostFunction deferred_function(CallableKind kind, std::vector<std::byte> payload) {
   return [kind, payload = std::move(payload),
           made = static_cast<PyObject*>(nullptr)](const MappedArgs& args) mutable -> Status {
-    const nb::gil_scoped_acquire lock;
+    keep_serving_lock();
     if (made == nullptr) {
       Result<PyObject*> loaded = make_function(kind, payload);
       if (!loaded.ok()) {

@@ -1,6 +1,8 @@
 #include "bindings/gil.h"
 
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bindings/children.h"
@@ -73,8 +75,19 @@ bool interrupted() {
   return true;
 }
 
+// The serving thread of a child while it does not hold the lock; null while it does.
+thread_local PyThreadState* resting = nullptr;
+thread_local uint32_t calls_since_offer = 0;
+constexpr uint32_t kCallsPerOffer = 256;  // functions that are not written in Python never offer the lock themselves
+
 void enter_serving() {
-  PyEval_SaveThread();
+  resting = PyEval_SaveThread();
+}
+
+void idle() {
+  if (resting == nullptr) {
+    resting = PyEval_SaveThread();
+  }
 }
 
 }  // namespace
@@ -85,6 +98,7 @@ HostLanguage host_language() {
   language.after_fork_parent = &after_fork_parent;
   language.after_fork_child = &after_fork_child;
   language.enter_serving = &enter_serving;
+  language.idle = &idle;
   language.leave_serving = &flush_streams;
   language.load = &load_function;
   language.before_block = &before_block;
@@ -112,6 +126,16 @@ std::shared_ptr<PyObject> hold(nb::handle object) {
             Py_DECREF(owned);
             PyGILState_Release(state);
           }};
+}
+
+void keep_serving_lock() {
+  if (resting == nullptr && ++calls_since_offer >= kCallsPerOffer) {
+    idle();
+  }
+  if (resting != nullptr) {
+    calls_since_offer = 0;
+    PyEval_RestoreThread(std::exchange(resting, nullptr));
+  }
 }
 
 void with_lock(const std::function<void()>& body) {

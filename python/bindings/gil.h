@@ -29,4 +29,8 @@ std::shared_ptr<PyObject> hold(nb::handle object);
 // Runs `body` under the lock on any thread, with or without it.
 void with_lock(const std::function<void()>& body);
 
+// On the serving thread of a child: takes the lock unless an earlier call kept it. HostLanguage::idle gives it up, and
+// every few hundred calls it is offered to the other threads of the child in between.
+void keep_serving_lock();
+
 }  // namespace simpler::python

@@ -117,7 +117,7 @@ uint32_t announce_to_plain_posters(WakeWord& word) {
 }  // namespace
 
 uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
-  if (policy.has_membarrier() && !policy.banned(monotonic_now())) {
+  if (policy.has_membarrier() && !policy.prefers_poster_fence()) {
     const uint32_t announced = announce_to_plain_posters(word);
     if (membarrier_all_registered()) return announced;
   }

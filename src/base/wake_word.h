@@ -8,8 +8,9 @@
 // The poster pays one relaxed load. That is safe because the sleeper, after announcing itself in the word, makes every
 // running thread of every registered process pass a memory barrier (membarrier) and only then looks again: either the
 // poster's data is visible to that look, or the announcement is visible to the poster's load. A sleeper that will sleep
-// often, because of a ban, marks the word instead: posters then pay a fence, and one barrier after the mark was set is
-// enough for all sleepers until it is taken away. Where the kernel refuses membarrier, the mark alone has to do.
+// often, because of a ban or by its nature, marks the word instead: posters then pay a fence, and one barrier after the
+// mark was set is enough for all sleepers until it is taken away. Where the kernel refuses membarrier, the mark alone
+// has to do.
 //
 // A WakeWord lives in private memory or in a shared mapping; all bytes zero is a valid word.
 // A process that calls wait() or wake() holds a WakePolicy (or called register_membarrier) before it does.
@@ -42,6 +43,7 @@ struct WakeOptions {
   Nanos first_ban = 10 * kMillisecond;
   Nanos longest_ban = 250 * kMillisecond;
   bool use_membarrier = true;  // false: poster-fence mode, as if the kernel had refused
+  bool posters_fence = false;  // for words that are slept on more often than posted: they stay settled
 };
 
 // What one process knows about waiting. One object per process, shared by its threads; make a new one after a fork.
@@ -65,6 +67,8 @@ class WakePolicy {
     const Nanos until = ban_until_.load(std::memory_order_relaxed);
     return until != 0 && now < until;
   }
+  // Whether sleepers leave the fence to the posters now.
+  bool prefers_poster_fence() const { return options_.posters_fence || banned_hint(); }
   // Tells how long one yield took; true when it was a good one.
   bool note_yield(Nanos now, Nanos took);
   Nanos yield_budget() const { return options_.yield; }

@@ -28,7 +28,7 @@ Driver::Driver(const DriverOptions& options, memory::SharedTables& tables, memor
     : options_(options),
       doorbell_(doorbell),
       policy_(policy),
-      sleepy_(WakeOptions{.spin = 0, .yield = 0, .use_membarrier = policy.has_membarrier()}),
+      sleepy_(WakeOptions{.spin = 0, .yield = 0, .use_membarrier = policy.has_membarrier(), .posters_fence = true}),
       clock_(clock),
       lock_(policy),
       engine_(engine_options(options), tables, arena, heap),

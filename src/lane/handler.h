@@ -39,6 +39,9 @@ class Handler {
   virtual Status run(const Task& task) = 0;
   // The default answers kPing and refuses every other command.
   virtual Result<ControlAnswer> control(const ControlCall& call);
+  // Nothing came for about a microsecond and the serving thread is going to wait: what was kept from one call for the
+  // next, such as an interpreter's lock, is given up.
+  virtual void idle() {}
 };
 
 }  // namespace simpler::lane

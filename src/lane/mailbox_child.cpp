@@ -83,6 +83,7 @@ Status MailboxChild::attend(Handler& handler) {
     internal::relax_cpu();
   }
   if (stretch_began_ != 0) end_stretch();
+  handler.idle();
   // No deadline: a parent that dies ends this process through its watch thread.
   wait(mailbox_.child_wake, policy_, Deadline::never(), [this] { return something_to_do(); });
   return Status::ok();

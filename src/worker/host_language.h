@@ -31,6 +31,8 @@ struct HostLanguage {
   std::function<void()> after_fork_child;
   // In the child, once, before it serves: from here on the child's thread holds no interpreter lock while it waits.
   std::function<void()> enter_serving;
+  // In the child, when no call came for about a microsecond: gives up the interpreter lock if the last call kept it.
+  std::function<void()> idle;
   // In the child, once, when the worker closes in good order: for example to flush standard output.
   std::function<void()> leave_serving;
   // In the child: makes a function from the bytes of a callable that was registered after the fork.

@@ -26,6 +26,11 @@ class HostHandler final : public lane::Handler {
 
   Status run(const lane::Task& task) override;
   Result<lane::ControlAnswer> control(const lane::ControlCall& call) override;
+  void idle() override {
+    if (language_.idle) {
+      language_.idle();
+    }
+  }
 
  private:
   Status map_arguments(const lane::Task& task);
