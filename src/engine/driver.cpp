@@ -91,6 +91,17 @@ void Driver::leave_after_look() {
 void Driver::leave_slowly(uint32_t notes, bool ring) {
   ring = ring || notes != 0;
   EngineNews news;
+  if (RunRecord* const record = engine_.news().only_a_run(); record != nullptr && notes == 0 && !engine_.timed()) {
+    engine_.news().finished.clear();
+    publish();
+    notes = lock_.unlock_or_notes();
+    if (notes == 0) [[likely]] {
+      wake(record->word);
+      wake(doorbell_);
+      return;
+    }
+    news.finished.push_back({record, {}});
+  }
   const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
     if (engine_.news().empty()) return;
     if (news.empty()) {
@@ -239,26 +250,24 @@ Deadline Driver::space_deadline() const {
 Result<RunRef> Driver::begin_run(Deadline admission, const RunOptions& options) {
   const auto take_turn = [this] {
     bool taken = false;
-    return turn_taken_.compare_exchange_strong(taken, true, std::memory_order_acq_rel, std::memory_order_relaxed);
+    return roles_.building.compare_exchange_strong(taken, true, std::memory_order_seq_cst, std::memory_order_relaxed);
   };
   if (!simpler::wait(turn_word_, sleepy_, admission, take_turn)) {
     return timed_out("no submission turn: another thread builds a graph");
   }
-  roles_.building.store(true, std::memory_order_seq_cst);
   rouse_if_dozing();
   lock_.lock();
   const uint32_t most = options_.engine.max_runs;
-  const bool admitted =
-      builder_waits(admission, [&]() SIMPLER_REQUIRES(lock_) { return engine_.unfinished_runs() < most; });
-  if (!admitted) {
+  const auto admitted = [&]() SIMPLER_REQUIRES(lock_) { return engine_.unfinished_runs() < most; };
+  if (!admitted() && !builder_waits(admission, admitted)) [[unlikely]] {
     leave();
     end_turn();
     return timed_out(std::to_string(most) + " runs are unfinished, as many as are admitted, and none ended in time");
   }
   Result<RunRef> run = engine_.begin_run(options);
+  const bool deep = roles_.deep.load(std::memory_order_relaxed);
   leave();
-  roles_.unfinished.fetch_or(0, std::memory_order_seq_cst);  // pairs with the scheduler's look after it set `deep`
-  if (roles_.deep.load(std::memory_order_seq_cst)) wake(scheduler_word_);
+  if (deep) wake(scheduler_word_);
   if (!run.ok()) end_turn();
   return run;
 }
@@ -367,7 +376,6 @@ void Driver::fail_run(const RunRef& run, Status why) {
 
 void Driver::end_turn() {
   roles_.building.store(false, std::memory_order_seq_cst);
-  turn_taken_.store(false, std::memory_order_release);
   wake(turn_word_);
   if (waiting_.load(std::memory_order_seq_cst) != 0) rouse_waiters();
 }
@@ -566,10 +574,15 @@ void Driver::scheduler_main() {
       }
     }
     if (roles_.unfinished.load(std::memory_order_relaxed) == 0 && ++idle_looks > kIdleLooks) {
-      roles_.deep.store(true, std::memory_order_seq_cst);
-      simpler::wait(scheduler_word_, sleepy_, Deadline::never(),
-                    [&] { return called() || roles_.unfinished.load(std::memory_order_seq_cst) != 0; });
-      roles_.deep.store(false, std::memory_order_seq_cst);
+      // Under the lock: a run that begins later finds the mark, one that began before is seen here.
+      if (with_engine([this](Engine& engine) {
+            roles_.deep.store(engine.unfinished_runs() == 0, std::memory_order_relaxed);
+            return engine.unfinished_runs() == 0;
+          })) {
+        simpler::wait(scheduler_word_, sleepy_, Deadline::never(),
+                      [&] { return called() || roles_.unfinished.load(std::memory_order_acquire) != 0; });
+        with_engine([this](Engine&) { roles_.deep.store(false, std::memory_order_relaxed); });
+      }
       idle_looks = 0;
       look = options_.first_look;
     } else if (look == options_.last_look && roles_.unfinished.load(std::memory_order_relaxed) != 0 &&

@@ -170,12 +170,12 @@ class Driver {
  private:
   // Who is expected to notice answers. Ordered by the lock or by the wake words that are rung after a change.
   struct Roles {
-    std::atomic<bool> building{false};        // a thread holds the submission turn
+    std::atomic<bool> building{false};        // a thread holds the submission turn; taken by exchange
     std::atomic<bool> builder_drives{false};  // it is blocked and drives meanwhile
     std::atomic<uint32_t> heartbeat{0};       // moves with every call of the builder
     std::atomic<bool> elected{false};         // a waiter drives
     std::atomic<bool> dozing{false};          // it sleeps long because somebody drives, who rouses it on leaving
-    std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline
+    std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline; set and read under the lock
     std::atomic<bool> roused{false};          // the scheduler is asked to look now
     std::atomic<bool> stopping{false};
     std::atomic<uint32_t> unfinished{0};  // runs; written by the lock's holder
@@ -237,8 +237,7 @@ class Driver {
   std::atomic<Nanos> tick_at_;  // when the engine wants to be told the time; written under the lock
   Roles roles_;
   WakeWord scheduler_word_;
-  WakeWord turn_word_;
-  std::atomic<bool> turn_taken_{false};
+  WakeWord turn_word_;  // rung when the submission turn comes free
 
   struct Lost {
     LaneId lane;

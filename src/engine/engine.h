@@ -75,6 +75,11 @@ struct EngineNews {
   };
   std::vector<Condemned> condemned;  // its child answered what cannot be true: the owner ends the child
 
+  // The run that ended, when that is all the news and nobody asked to be called.
+  RunRecord* only_a_run() const {
+    const bool one = finished.size() == 1 && finished.front().callbacks.empty();
+    return one && warnings.empty() && overdue.empty() && condemned.empty() ? finished.front().record : nullptr;
+  }
   bool empty() const { return finished.empty() && warnings.empty() && overdue.empty() && condemned.empty(); }
 };
 

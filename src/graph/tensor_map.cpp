@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <sys/mman.h>
+#include <utility>
 
 #include "base/check.h"
 
@@ -120,18 +121,36 @@ Entry* TensorMap::find(const wire::TensorRef& ref, Status* why) {
 
 // A new slice of a buffer that so far has such slices only: nothing else needs to be looked at.
 inline bool TensorMap::on_known_slice(const BufferViews& views, const wire::TensorRef& ref) const {
-  if (views.epoch != epoch_ || views.generation != ref.generation) return false;
-  if (views.slice_layout != ref.layout || ref.flags != wire::kTensorRefPlain || views.mixed) return false;
+  return views.epoch == epoch_ && !views.mixed && on_slice_grid(views, ref);
+}
+
+inline bool TensorMap::on_slice_grid(const BufferViews& views, const wire::TensorRef& ref) const {
+  if (views.generation != ref.generation) return false;
+  if (views.slice_layout != ref.layout || ref.flags != wire::kTensorRefPlain) return false;
   if (ref.byte_offset > views.bytes || views.slice_extent > views.bytes - ref.byte_offset) return false;
   const uint64_t phase =
       views.slice_mask != 0 ? ref.byte_offset & views.slice_mask : ref.byte_offset % views.slice_extent;
   return phase == views.slice_phase;
 }
 
+// The first view of a buffer in this epoch, a slice as the first ones of an earlier epoch were: the same run again. What
+// was found out about the grid then still holds.
+bool TensorMap::reopen_sliced(BufferViews& views, const wire::TensorRef& ref) {
+  if (views.epoch == 0 || views.epoch == epoch_ || views.flags != 0 || !on_slice_grid(views, ref)) return false;
+  if (!tables_.buffer_live(ref.buffer, ref.generation)) return false;
+  views.epoch = epoch_;
+  views.first_entry = views.families = kNone;
+  views.family_count = 0;
+  views.mixed = false;
+  views.implied = true;
+  named_.push_back({ref.buffer, ref.generation});
+  return true;
+}
+
 Entry* TensorMap::create(const wire::TensorRef& ref, uint64_t at, Status* why) {
   BufferViews& views = views_[ref.buffer < wire::kMaxBuffers ? ref.buffer : 0];
   uint8_t family = 0;
-  if (!on_known_slice(views, ref)) [[unlikely]] {
+  if (!on_known_slice(views, ref) && !reopen_sliced(views, ref)) [[unlikely]] {
     if (Status status = check(ref); !status.is_ok()) {
       *why = std::move(status);
       return nullptr;
@@ -183,6 +202,12 @@ bool TensorMap::on_grid(const Family& family, uint64_t offset) const {
 
 // The grid that the view lies on, or the bag. Makes the buffer mixed when the view needs a second family.
 uint8_t TensorMap::family_for(BufferViews& views, const wire::TensorRef& ref) {
+  if (std::exchange(views.implied, false)) {
+    wire::TensorRef slice = ref;
+    slice.layout = views.slice_layout;
+    slice.byte_offset = views.slice_phase;
+    add_family(views, slice, lattice_of(layouts_[slice.layout]), true);
+  }
   for (uint32_t i = views.families; i != kNone; i = families_[i].next) {
     const Family& family = families_[i];
     if (family.number != kIrregular && family.layout == ref.layout && on_grid(family, ref.byte_offset)) {

@@ -191,10 +191,11 @@ class TensorMap {
     uint64_t bytes = 0;
     uint8_t family_count = 0;
     bool mixed = false;
+    bool implied = false;  // the first grid is known from an earlier epoch: no family stands for it yet
     uint8_t flags = 0;
     uint8_t denies = 0;
-    // A copy of what decides about the first grid when that is made of flat slices; layout 0 otherwise.
-    uint32_t slice_layout = 0;
+    // A copy of what decides about the first grid when that is made of flat slices; no layout otherwise.
+    uint32_t slice_layout = kNone;
     uint64_t slice_extent = 0;
     uint64_t slice_phase = 0;
     uint64_t slice_mask = 0;  // extent - 1 for a power of two, else 0
@@ -226,6 +227,8 @@ class TensorMap {
 
   Entry* create(const wire::TensorRef& ref, uint64_t at, Status* why);
   bool on_known_slice(const BufferViews& views, const wire::TensorRef& ref) const;
+  bool on_slice_grid(const BufferViews& views, const wire::TensorRef& ref) const;
+  bool reopen_sliced(BufferViews& views, const wire::TensorRef& ref);
   void open_buffer(uint32_t index, uint32_t generation, uint8_t flags);
   const std::vector<Meeting>& meetings(const Entry& entry);
   void forget_users(Entry& entry);

@@ -82,6 +82,11 @@ class World {
   }
 
   void finish(TaskRef task) { done_.insert(task); }
+  // A new run: nothing that was recorded so far matters.
+  void begin_epoch() {
+    map_->begin_epoch();
+    for (auto& buffer : bytes_) std::fill(buffer.begin(), buffer.end(), Byte{});
+  }
   TensorMap& map() { return *map_; }
   memory::SharedTables& tables() { return *tables_; }
 
@@ -252,6 +257,41 @@ TEST(TensorMap, ANewEpochKnowsNothing) {
   EXPECT_TRUE(world.access(2, view, Tag::kInput).empty());
 }
 
+TEST(TensorMap, SlicesThatAnEarlierEpochKnewStillMeetOtherViews) {
+  World world({1024});
+  const View first{0, {16}, {}, 0};
+  const View second{0, {16}, {}, 64};
+  const View both{0, {32}, {}, 0};
+  const View across{0, {16}, {}, 32};
+  world.access(1, first, Tag::kOutput);
+  world.map().begin_epoch();
+  EXPECT_TRUE(world.access(2, first, Tag::kOutput).empty());
+  EXPECT_TRUE(world.access(3, second, Tag::kOutput).empty());
+  EXPECT_FALSE(world.map().is_mixed(world.ref(first)));
+  EXPECT_EQ(world.access(4, both, Tag::kInput), (std::set<TaskRef>{2, 3}));
+  EXPECT_EQ(world.access(5, across, Tag::kInput), (std::set<TaskRef>{2, 3}));
+  EXPECT_EQ(world.access(6, first, Tag::kOutput), (std::set<TaskRef>{2, 4, 5}));
+  ASSERT_EQ(world.map().buffers_named().size(), 1U);
+}
+
+TEST(TensorMap, AnEarlierEpochsSlicesDoNotVouchForWhatIsReleasedOrOutside) {
+  World world({1024, 1024});
+  const wire::TensorRef slice = world.ref({0, {16}, {}, 0});
+  wire::TensorRef outside = world.ref({1, {16}, {}, 0});
+  world.access(1, {0, {16}, {}, 0}, Tag::kOutput);
+  world.access(2, {1, {16}, {}, 0}, Tag::kOutput);
+  world.map().begin_epoch();
+  outside.byte_offset = 1024;
+  ASSERT_TRUE(world.tables().retire_buffer({slice.buffer, slice.generation}).is_ok());
+  for (const auto& [ref, code] : {std::pair{slice, StatusCode::kNotFound}, {outside, StatusCode::kInvalidArgument}}) {
+    Status why;
+    world.map().make_room(1);
+    EXPECT_EQ(world.map().find(ref, &why), nullptr);
+    EXPECT_EQ(why.code(), code) << why.describe();
+  }
+  EXPECT_TRUE(world.map().buffers_named().empty());
+}
+
 View random_view(SeededRandom& random, uint32_t buffer, uint32_t rows, uint32_t columns) {
   View view{buffer, {}, {}, 0};
   const uint32_t kind = static_cast<uint32_t>(random.next() % 8);
@@ -313,6 +353,10 @@ TEST(TensorMap, EveryOrderThatAByteDemandsFollowsFromTheEdges) {
     std::vector<std::vector<bool>> after(tasks + 1, std::vector<bool>(tasks + 1));
     const uint32_t kinds = static_cast<uint32_t>(random.next() % 2);
     for (TaskRef task = 1; task <= tasks; ++task) {
+      if (task % 20 == 0) {
+        world.begin_epoch();
+        for (auto& row : after) row.assign(tasks + 1, false);
+      }
       const uint32_t arguments = 1 + static_cast<uint32_t>(random.next() % 3);
       std::set<TaskRef> demanded;
       std::set<TaskRef> found;
