@@ -255,4 +255,11 @@ class Driver {
   std::thread scheduler_;
 };
 
+// Until `look()` says so, the deadline, or the next tick, also one that a look has brought nearer.
+template <class Look>
+bool Driver::wait_on_doorbell(Deadline deadline, Look&& look) {
+  const Deadline until = Deadline::earlier(deadline, next_tick());
+  return simpler::wait(doorbell_, policy_, until, [&] { return look() || next_tick().when() < until.when(); });
+}
+
 }  // namespace simpler::engine

@@ -133,8 +133,8 @@ inline bool TensorMap::on_slice_grid(const BufferViews& views, const wire::Tenso
   return phase == views.slice_phase;
 }
 
-// The first view of a buffer in this epoch, a slice as the first ones of an earlier epoch were: the same run again. What
-// was found out about the grid then still holds.
+// The first view of a buffer in this epoch, a slice as the first ones of an earlier epoch were: the same run again.
+// What was found out about the grid then still holds.
 bool TensorMap::reopen_sliced(BufferViews& views, const wire::TensorRef& ref) {
   if (views.epoch == 0 || views.epoch == epoch_ || views.flags != 0 || !on_slice_grid(views, ref)) return false;
   if (!tables_.buffer_live(ref.buffer, ref.generation)) return false;
