@@ -38,7 +38,7 @@ struct WorkerOptions {
   std::optional<double> heap_wait_timeout_s;    // no limit by default
   double control_timeout_s = 30;                // of one control command to a child
   double close_timeout_s = 10;                  // total for draining runs in one close()
-  double watchdog_s = 10;                       // CPU time one kernel block may use
+  std::optional<double> watchdog_s;             // CPU time one kernel block may use; 10 s by default
   int chip_threads = 0;                         // OS threads of one simulated chip, 0 = its share of the CPUs
   std::uint32_t task_window = 16384;            // tasks that may be live at once; rounded up to a power of two from 64
   std::uint32_t max_pending_runs = 16;          // runs that are not terminal; at most 64

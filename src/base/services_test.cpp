@@ -61,7 +61,7 @@ TEST(Environment, ReadsNumbersAndNamesTheVariableThatIsWrong) {
   environment.set(Variable::kSchedulerTimeoutMs, "250").set(Variable::kRingHeap, "1,2,3,4");
   EXPECT_EQ(*environment.number(Variable::kSchedulerTimeoutMs), 250U);
   EXPECT_EQ(*environment.four_numbers(Variable::kRingHeap), (std::array<uint64_t, 4>{1, 2, 3, 4}));
-  EXPECT_FALSE(environment.number(Variable::kPmuEventType)->has_value());
+  EXPECT_FALSE(Environment().number(Variable::kSchedulerTimeoutMs)->has_value());
   environment.set(Variable::kRingTaskWindow, "9");
   EXPECT_EQ(*environment.four_numbers(Variable::kRingTaskWindow), (std::array<uint64_t, 4>{9, 9, 9, 9}));
   environment.set(Variable::kRingHeap, "1,2");

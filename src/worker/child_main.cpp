@@ -15,7 +15,6 @@
 #include "memory/import_registry.h"
 #include "process/watch.h"
 #include "wire/report.h"
-#include "worker/options.h"
 #include "worker/serve_chip.h"
 #include "worker/serve_host.h"
 
@@ -59,13 +58,10 @@ class Startup {
 };
 
 Result<std::unique_ptr<chip::ChipWorker>> start_chip(const ChildPlan& plan, std::uint32_t index) {
-  chip::ChipOptions options;
-  options.platform = plan.options->platform;
-  options.runtime = plan.options->runtime;
-  options.device_id = plan.options->device_ids[index];
+  chip::ChipOptions options = chip_options_of(*plan.options, *plan.settings, plan.options->device_ids[index]);
   options.threads = plan.chip_threads;
-  options.watchdog = nanos_of(plan.options->watchdog_s);
   options.kernels = plan.kernels;
+  options.logger = plan.logger;
   SIMPLER_ASSIGN_OR_RETURN(std::unique_ptr<chip::ChipWorker> chip, chip::ChipWorker::create(options));
   for (const ChipRegistration& callable : plan.chip_callables) {
     Status status = chip->register_callable(callable.index, callable.bytes);

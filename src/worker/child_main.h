@@ -15,6 +15,7 @@
 #include "worker/host_language.h"
 #include "worker/host_table.h"
 #include "worker/level_memory.h"
+#include "worker/settings.h"
 #include "worker/task_trace.h"
 
 namespace simpler::worker {
@@ -30,6 +31,8 @@ struct ChipRegistration {
 // What every child inherits.
 struct ChildPlan {
   const WorkerOptions* options = nullptr;
+  const Settings* settings = nullptr;
+  const Logger* logger = nullptr;
   const HostLanguage* language = nullptr;
   LevelMemory* memory = nullptr;
   HostTable host_table;

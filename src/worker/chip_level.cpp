@@ -11,7 +11,7 @@
 #include "base/environment.h"
 #include "base/status_macros.h"
 #include "memory/buffer_table.h"
-#include "worker/options.h"
+#include "worker/settings.h"
 #include "worker/task_args_access.h"
 #include "worker/user_time.h"
 
@@ -150,15 +150,15 @@ Status ChipLevel::start(const std::vector<Registered>& callables, std::function<
   if (getrandom(owner_.data(), owner_.size(), 0) != static_cast<ssize_t>(owner_.size())) {
     return system_error(errno, "getrandom");
   }
-  SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(Environment::capture()));
+  const Environment environment = Environment::capture();
+  SIMPLER_ASSIGN_OR_RETURN(const Settings settings, settings_of(options_, environment));
+  SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(environment));
   SIMPLER_ASSIGN_OR_RETURN(kernels_, kernels::Catalog::open(catalog));
-  chip::ChipOptions options;
-  options.platform = options_.platform;
-  options.runtime = options_.runtime;
-  options.device_id = options_.device_id;
+  logger_.set_level(settings.log_level);
+  chip::ChipOptions options = chip_options_of(options_, settings, options_.device_id);
   options.threads = static_cast<std::uint32_t>(options_.chip_threads);
-  options.watchdog = nanos_of(options_.watchdog_s);
   options.kernels = kernels_.get();
+  options.logger = &logger_;
   SIMPLER_ASSIGN_OR_RETURN(chip_, chip::ChipWorker::create(options));
   for (const Registered& callable : callables) {
     SIMPLER_RETURN_IF_ERROR(chip_->register_callable(callable.handle->index, callable.chip_bytes)

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/thread_annotations.h"
 #include "chip/chip_worker.h"
@@ -67,6 +68,7 @@ class ChipLevel final : public Level {
   memory::HostStore store_;
   BufferList buffers_;
   std::unique_ptr<kernels::Catalog> kernels_;
+  Logger logger_;
 
   mutable Mutex serving_;
   std::unique_ptr<chip::ChipWorker> chip_;  // set by start, before any other thread knows of it

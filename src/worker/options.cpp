@@ -103,7 +103,9 @@ Status validate(const WorkerOptions& options) {
   SIMPLER_RETURN_IF_ERROR(check_seconds("startup_timeout_s", options.startup_timeout_s));
   SIMPLER_RETURN_IF_ERROR(check_seconds("control_timeout_s", options.control_timeout_s));
   SIMPLER_RETURN_IF_ERROR(check_seconds("close_timeout_s", options.close_timeout_s));
-  SIMPLER_RETURN_IF_ERROR(check_seconds("watchdog_s", options.watchdog_s));
+  if (options.watchdog_s) {
+    SIMPLER_RETURN_IF_ERROR(check_seconds("watchdog_s", *options.watchdog_s));
+  }
   if (options.heap_wait_timeout_s) {
     SIMPLER_RETURN_IF_ERROR(check_seconds("heap_wait_timeout_s", *options.heap_wait_timeout_s));
   }

@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/cpu_count.h"
 #include "base/environment.h"
@@ -83,13 +85,18 @@ Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
   std::unique_ptr<Tree> tree(new Tree(start));
   const auto hosts = static_cast<std::uint32_t>(start.options.num_sub_workers);
   const auto chips = static_cast<std::uint32_t>(start.options.device_ids.size());
+  const Environment environment = Environment::capture();
+  SIMPLER_ASSIGN_OR_RETURN(tree->settings_, settings_of(start.options, environment));
+  tree->logger_.set_level(tree->settings_.log_level);
   SIMPLER_ASSIGN_OR_RETURN(tree->memory_, LevelMemory::create(start.options, hosts + chips, kQueueDepth));
   if (chips > 0) {
-    SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(Environment::capture()));
+    SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(environment));
     SIMPLER_ASSIGN_OR_RETURN(tree->kernels_, kernels::Catalog::open(catalog));
   }
-  SIMPLER_RETURN_IF_ERROR(tree->start_trace(start));
+  SIMPLER_RETURN_IF_ERROR(tree->start_trace());
   tree->plan_ = {.options = &tree->options_,
+                 .settings = &tree->settings_,
+                 .logger = &tree->logger_,
                  .language = &tree->language_,
                  .memory = tree->memory_.get(),
                  .host_table = start.host_table,
@@ -153,8 +160,14 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
   });
 }
 
-Status Tree::start_trace(const Start& start) {
-  if (start.options.trace_path.empty()) {
+Status Tree::start_trace() {
+  trace_path_ = options_.trace_path;
+  if (trace_path_.empty() && !settings_.trace_folder.empty()) {
+    const auto& id = memory_->tables().owner_instance_id();
+    trace_path_ = fmt::format("{}/simpler-{}-{:02x}.json", settings_.trace_folder, ::getpid(),
+                              fmt::join(id.begin(), id.begin() + 4, ""));
+  }
+  if (trace_path_.empty()) {
     return Status::ok();
   }
   SIMPLER_ASSIGN_OR_RETURN(
@@ -187,6 +200,7 @@ Status Tree::connect() {
   }
   // A task past its time ends with its child, which the watch reports like any other death.
   driver_->on_overdue([this](LaneId lane, engine::TaskId) { kill_lane(lane); });
+  driver_->on_warning([this](const std::string& text) { logger_.log(LogLevel::kWarn, "scheduler", text); });
   driver_->on_condemned([this](LaneId lane, const Status&) { kill_lane(lane); });
   driver_->start();
   driver_running_ = true;
@@ -313,7 +327,7 @@ Status Tree::stop(Deadline deadline, bool kill) {
   SIMPLER_RETURN_IF_ERROR(process::reap(processes, deadline, options).status());
   end_runs();
   if (const std::unique_ptr<trace::Recorder> recorder = std::exchange(recorder_, nullptr)) {
-    return trace::write_chrome_json(recorder->snapshot(), options_.trace_path);
+    return trace::write_chrome_json(recorder->snapshot(), trace_path_);
   }
   return Status::ok();
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/wake_word.h"
 #include "engine/driver.h"
 #include "kernels/catalog.h"
@@ -23,6 +24,7 @@
 #include "trace/recorder.h"
 #include "worker/child_main.h"
 #include "worker/level_memory.h"
+#include "worker/settings.h"
 
 namespace simpler::worker {
 
@@ -88,7 +90,7 @@ class Tree {
 
   explicit Tree(const Start& start);
   Status fork_group(ChildKind kind, std::uint32_t count, const Start& start, Deadline deadline);
-  Status start_trace(const Start& start);
+  Status start_trace();
   Status connect();
   void abort();
   void kill_lane(LaneId lane);
@@ -96,6 +98,9 @@ class Tree {
   Child& chip(std::size_t index) { return children_[host_count() + index]; }
 
   WorkerOptions options_;
+  Settings settings_;
+  Logger logger_;
+  std::string trace_path_;  // empty: not traced
   HostLanguage language_;
   WakePolicy policy_;
   SteadyClock clock_;

@@ -1,4 +1,6 @@
 // The trace of a node: one file, every process by name, a span for every task.
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -36,6 +38,30 @@ TEST(TraceTest, HoldsASpanForEveryTaskUnderItsCallablesName) {
   EXPECT_EQ(count(text, "\"build graph\""), 1U);
   EXPECT_GE(count(text, "sub_worker 0") + count(text, "sub_worker 1"), 1U);
   ::unlink(path.c_str());
+}
+
+TEST(TraceTest, AVariableNamesTheFolderForWorkersWithoutAPathOfTheirOwn) {
+  const std::filesystem::path folder =
+      std::filesystem::path(::testing::TempDir()) / ("simpler_traces_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  ::setenv("SIMPLER_TRACE", folder.c_str(), 1);
+  for (int i = 0; i < 2; ++i) {
+    Worker worker({.level = 3, .num_sub_workers = 1});
+    worker.init();
+    worker.close();
+  }
+  ::unsetenv("SIMPLER_TRACE");
+  const auto files = std::filesystem::directory_iterator(folder);
+  EXPECT_EQ(std::distance(begin(files), end(files)), 2);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TraceTest, AVariableThatCannotBeIsNamedByInit) {
+  ::setenv("SIMPLER_LOG_LEVEL", "loud", 1);
+  Worker worker({.level = 3, .num_sub_workers = 1});
+  const Status status = thrown([&] { worker.init(); });
+  ::unsetenv("SIMPLER_LOG_LEVEL");
+  EXPECT_NE(status.message().find("SIMPLER_LOG_LEVEL has 'loud'"), std::string_view::npos) << status.message();
 }
 
 TEST(TraceTest, APlaceThatCannotBeWrittenIsNamedByClose) {
