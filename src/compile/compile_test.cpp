@@ -33,7 +33,7 @@ class CompileTest : public testing::Test {
           true);
     options_.compiler = folder_ + "/count c++";
     options_.cache_dir = folder_ + "/cache";
-    options_.public_include_dir = fs::path(__FILE__).parent_path().parent_path().parent_path() / "include";
+    options_.public_include_dir = PUBLIC_HEADERS;
   }
   void TearDown() override { fs::remove_all(folder_); }
 
