@@ -72,6 +72,19 @@ def test_a_chip_in_this_process_runs_a_ready_made_kernel(chip: simpler.Worker, a
     assert chip.statistics()[0].tasks == 1
 
 
+def test_a_kernel_that_throws_is_named_as_its_author_called_it(chip: simpler.Worker) -> None:
+    source = (
+        "#include <stdexcept>\n"
+        '#include "simpler/kernel.h"\n'
+        'SIMPLER_KERNEL void kernel_entry(int64_t*) { throw std::runtime_error("a wall"); }\n'
+    )
+    kernel = simpler.compile_kernel(source, signature=SIGNATURE, name="ramming")
+    handle = chip.register(simpler.compile(ORCHESTRATION, signature=SIGNATURE, func_name="combine", children=[(0, kernel)]))
+    chip.init()
+    with pytest.raises(simpler.TaskFailed, match=r"kernel 'ramming' \(func_id 0\).*a wall"):
+        chip.run(handle, three(*(chip.create_buffer(1024) for _ in range(3))))
+
+
 def test_a_kernel_of_the_users_own_runs_on_two_chips() -> None:
     kernel = simpler.compile_kernel(KERNEL, signature=SIGNATURE, name="times_ten")
     combine = simpler.compile(ORCHESTRATION, signature=SIGNATURE, func_name="combine", children=[(0, kernel)])

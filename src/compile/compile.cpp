@@ -98,6 +98,9 @@ Result<Compiler::Job> Compiler::prepare(const CompileRequest& request) const {
   if (!request.architecture.empty()) job.flags.push_back("-march=" + request.architecture);
   for (const std::string& dir : request.include_dirs) job.flags.push_back("-I" + absolute_path(dir));
   job.flags.push_back("-I" + options_.public_include_dir);
+  if (request.kind == SourceKind::kKernel) {
+    job.flags.push_back("-DSIMPLER_KERNEL_NAME=\"" + file_stem(job.name) + "\"");
+  }
   job.flags.insert(job.flags.end(), request.flags.begin(), request.flags.end());
   Sha256 hash;
   add_field(hash, "simpler-compile-1");

@@ -203,7 +203,10 @@ std::string Engine::name_of(uint32_t index) const {
 
 Status Engine::described(uint32_t index, Status why) const {
   if (why.is_ok()) why = internal_error("a task failed without a reason");
-  if (why.task().empty()) why = std::move(why).with_task(name_of(index));
+  if (why.task().empty()) {
+    why = std::move(why).with_task("in slot " + std::to_string(index) + " of run " +
+                                   std::to_string(active_[slots_[index].run].record->id));
+  }
   const auto& callable = tables_.callable(slots_[index].callable);
   if (why.callable().empty() && callable.name[0] != 0) why = std::move(why).with_callable(callable.name.data());
   return why;
