@@ -37,45 +37,6 @@ uint64_t allocations_so_far() {
   return allocation_count.load(std::memory_order_relaxed);
 }
 
-bool executes_right(const sol::Workload& workload) {
-  EngineRig rig;
-  const Prepared prepared = rig.prepare(workload);
-  std::vector<uint64_t> cells(uint64_t{2} * workload.cells_per_buffer);
-  std::vector<uint32_t> task_of_slot(16384);
-  rig.lane().body = [&](const wire::Dispatch& dispatch) {
-    const uint32_t task = task_of_slot[dispatch.slot];
-    sol::body(workload.task(task), task, cells, workload.cells_per_buffer);
-  };
-  const engine::RunRef run = require(rig.engine().begin_run());
-  for (uint32_t t = 0; t < workload.task_count(); ++t) {
-    const engine::MemberArgs member{prepared.tensors[t], prepared.tags[t], {}, 0};
-    engine::TaskRequest request;
-    request.callable = 1;
-    request.members = {&member, 1};
-    engine::TaskId task;
-    require(rig.engine().submit(run, request, &task));
-    task_of_slot[task.slot] = t;
-    if (t % 4 == 3) rig.engine().pump(3);
-  }
-  require(rig.engine().close_run(run));
-  rig.drain();
-  require(rig.engine().check_consistency());
-  return cells == sol::serial_cells(workload);
-}
-
-double submit_engine(EngineRig& rig, const Prepared& prepared) {
-  rig.block();
-  const engine::RunRef run = require(rig.engine().begin_run());
-  const size_t count = prepared.tensors.size();
-  const double begin = now_ns();
-  for (size_t t = 0; t < count; ++t) rig.submit(run, prepared.tensors[t], prepared.tags[t]);
-  const double end = now_ns();
-  require(rig.engine().close_run(run));
-  rig.unblock();
-  rig.engine().release(run);
-  return (end - begin) / static_cast<double>(count);
-}
-
 double submit_sol(sol::Graph& graph, const Prepared& prepared) {
   graph.reset();
   const double begin = now_ns();
