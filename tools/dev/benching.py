@@ -22,8 +22,11 @@ def bench(options: argparse.Namespace) -> int:
     """Build and run the benchmarks; returns 1 when one of them failed or, with --check, missed its target widely."""
     with building.exclusive():
         building.prepare(options.python, "test", *testing.demo_groups())
-        system.ensure(system.BENCH_NEEDS, "to measure beside its peers")
-        tree = building.build("release", options=("-DSIMPLER_BENCHMARKS=ON",))
+        system.ensure(system.BENCH_NEEDS, "to measure")
+        system.ensure_if_possible(system.PEER_NEEDS, "to measure beside its peers")
+        # Peers that come or go are a reason to configure again.
+        peers = ",".join(need.package for need in system.PEER_NEEDS if need.is_met()) or "none"
+        tree = building.build("release", options=("-DSIMPLER_BENCHMARKS=ON", f"-DSIMPLER_PEERS={peers}"))
     programs = _programs(tree)
     if not programs:
         raise Failure("this checkout has no benchmark programs", 2)
