@@ -83,6 +83,26 @@ void small_entries(Harness& harness) {
                    .target = 0.8});
 }
 
+// One task after the other, each pushed when its predecessor's answer was seen.
+void round_trip_entries(Harness& harness) {
+  if (!harness.wants("dispatch/rtt")) return;
+  ExchangeYardstick exchange;
+  engine::DriverOptions options;
+  options.engine.early_push = false;
+  E2eRig rig(options);
+  const Prepared chain = rig.prepare(sol::make_chain(4000));
+  constexpr uint32_t kUnits = 500;
+  harness.compare({.name = "dispatch/rtt",
+                   .subject = {"driver",
+                               [&] {
+                                 Pinned near(0);
+                                 return rig.rest_of_run(chain, kEmptyBody);
+                               }},
+                   .yardsticks = {{"PPF", [&] { return exchange.ppf(kUnits); }}},
+                   .target = 1.6,
+                   .batches = 40});
+}
+
 }  // namespace
 }  // namespace simpler::bench
 
@@ -90,5 +110,6 @@ int main(int argc, char** argv) {
   simpler::bench::Harness harness(argc, argv);
   simpler::bench::workload_entries(harness);
   simpler::bench::small_entries(harness);
+  simpler::bench::round_trip_entries(harness);
   return harness.finish();
 }
