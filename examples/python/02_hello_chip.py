@@ -37,10 +37,7 @@ program = simpler.compile(
 
 
 def in_out(source: simpler.Buffer, target: simpler.Buffer) -> simpler.TaskArgs:
-    args = simpler.TaskArgs()
-    args.add_tensor(source.tensor((4,), "FLOAT32"), "INPUT")
-    args.add_tensor(target.tensor((4,), "FLOAT32"), "OUTPUT")
-    return args
+    return simpler.TaskArgs().input(source.tensor((4,), "FLOAT32")).output(target.tensor((4,), "FLOAT32"))
 
 
 with simpler.Worker(level=3, platform="a2a3sim", device_ids=[0, 1]) as worker:

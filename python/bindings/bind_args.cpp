@@ -83,34 +83,67 @@ const Tensor& tensor_of(const Expect<Tensor>& given) {
   return *given.value;
 }
 
+// The builder's calls return the builder.
+using Chain = nb::pointer_and_handle<TaskArgs>;
+
+template <TensorArgType kTag>
+nb::object append(Chain self, Expect<Tensor> tensor) {
+  self.p->add_tensor(tensor_of(tensor), kTag);
+  return nb::borrow(self.h);
+}
+
 void bind_task_args(nb::module_& module) {
   nb::class_<TaskHandle>(module, "TaskHandle",
                          "Names a submitted task inside its run, for TaskArgs.add_dep and add_dep_wait.")
       .def("__repr__", [](const TaskHandle& self) { return self.valid() ? "TaskHandle()" : "TaskHandle(of no task)"; });
 
   nb::class_<TaskArgs>(module, "TaskArgs", nb::is_weak_referenceable(), nb::dynamic_attr(),
-                       "Arguments of one task: tensors with tags, then scalars, then explicit dependencies.")
+                       "Arguments of one task: tensors with tags, then scalars, then explicit dependencies.\n\n"
+                       "Every call that adds something returns the object, so calls can be chained.")
       .def(nb::init<>())
       .def(
           "add_tensor",
-          [](TaskArgs& self, Expect<Tensor> tensor, Like<TensorArgType> tag) {
-            self.add_tensor(tensor_of(tensor), tag.given.is_none() ? TensorArgType::kInput : to_enum(tag, "tag"));
+          [](Chain self, Expect<Tensor> tensor, Like<TensorArgType> tag) {
+            self.p->add_tensor(tensor_of(tensor), tag.given.is_none() ? TensorArgType::kInput : to_enum(tag, "tag"));
+            return nb::borrow(self.h);
           },
           nb::arg("t").none(), nb::arg("tag") = nb::none(),
-          nb::sig(
-              "def add_tensor(self, t: Tensor, tag: simpler._enums.TensorArgType | int | str | None = None) -> None"),
+          nb::sig("def add_tensor(self, t: Tensor, tag: simpler._enums.TensorArgType | int | str | None = None) -> "
+                  "TaskArgs"),
           "Append a tensor; the tag, INPUT by default, says what the task does with it.")
+      .def("input", &append<TensorArgType::kInput>, nb::arg("t").none(),
+           nb::sig("def input(self, t: Tensor) -> TaskArgs"), "Append a tensor that the task reads.")
+      .def("output", &append<TensorArgType::kOutputExisting>, nb::arg("t").none(),
+           nb::sig("def output(self, t: Tensor) -> TaskArgs"), "Append a tensor that the task writes without reading.")
+      .def("inout", &append<TensorArgType::kInout>, nb::arg("t").none(),
+           nb::sig("def inout(self, t: Tensor) -> TaskArgs"), "Append a tensor that the task reads and writes.")
+      .def("no_dep", &append<TensorArgType::kNoDep>, nb::arg("t").none(),
+           nb::sig("def no_dep(self, t: Tensor) -> TaskArgs"), "Append a tensor that orders nothing.")
       .def(
-          "add_scalar", [](TaskArgs& self, nb::handle value) { self.add_scalar(scalar_of(value)); },
+          "add_scalar",
+          [](Chain self, nb::handle value) {
+            self.p->add_scalar(scalar_of(value));
+            return nb::borrow(self.h);
+          },
           nb::arg("v").none(),
-          nb::sig("def add_scalar(self, v: float | typing.SupportsIndex | typing.SupportsFloat) -> None"),
+          nb::sig("def add_scalar(self, v: float | typing.SupportsIndex | typing.SupportsFloat) -> TaskArgs"),
           "Append a scalar: an int as 64 bits, a float as the bits of its 32-bit form.")
       .def(
-          "add_dep", [](TaskArgs& self, const TaskHandle& producer) { self.add_dep(producer); }, nb::arg("handle"),
+          "add_dep",
+          [](Chain self, const TaskHandle& producer) {
+            self.p->add_dep(producer);
+            return nb::borrow(self.h);
+          },
+          nb::arg("handle"), nb::sig("def add_dep(self, handle: TaskHandle) -> TaskArgs"),
           "Start after this task, and keep its storage until the new task ended.")
       .def(
-          "add_dep_wait", [](TaskArgs& self, const TaskHandle& producer) { self.add_dep_wait(producer); },
-          nb::arg("handle"), "Start after this task; nothing is kept.")
+          "add_dep_wait",
+          [](Chain self, const TaskHandle& producer) {
+            self.p->add_dep_wait(producer);
+            return nb::borrow(self.h);
+          },
+          nb::arg("handle"), nb::sig("def add_dep_wait(self, handle: TaskHandle) -> TaskArgs"),
+          "Start after this task; nothing is kept.")
       .def(
           "tensor", [](const TaskArgs& self, std::size_t index) { return self.tensor(index); }, nb::arg("i"),
           "Return one tensor.")

@@ -126,6 +126,16 @@ def test_arguments_take_tensors_first_and_count_both() -> None:
     assert len(args) == 0
 
 
+def test_arguments_can_be_written_as_one_chain() -> None:
+    one = tensor()
+    args = TaskArgs()
+    chained = args.input(one).output(one).inout(one).no_dep(one).add_tensor(one, "OUTPUT").add_scalar(7)
+    assert chained is args
+    tags = [TensorArgType.INPUT, TensorArgType.OUTPUT_EXISTING, TensorArgType.INOUT, TensorArgType.NO_DEP, TensorArgType.OUTPUT]
+    assert [args.tag(i) for i in range(5)] == tags
+    assert args.scalar(0) == 7
+
+
 def test_a_tag_may_be_changed_within_the_access_that_the_buffer_grants() -> None:
     args = TaskArgs()
     args.add_tensor(tensor(access="READ"))
