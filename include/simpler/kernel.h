@@ -12,14 +12,6 @@
 
 #define SIMPLER_KERNEL extern "C" __attribute__((visibility("default")))
 
-#ifdef SIMPLER_KERNEL_NAME
-// How messages call the kernel; given by the compiling side.
-extern "C" {
-extern __attribute__((visibility("default"), weak)) const char simpler_kernel_name[];
-const char simpler_kernel_name[] = SIMPLER_KERNEL_NAME;
-}
-#endif
-
 namespace simpler::kernel {
 
 constexpr uint32_t kMaxRank = 5;

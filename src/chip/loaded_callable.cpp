@@ -82,8 +82,8 @@ Status LoadedCallable::load_kernel(const CoreCallable& kernel, uint32_t func_id,
   if (ref.entry == nullptr) {
     return not_found(who + ": its shared object does not export kernel_entry; declare it SIMPLER_KERNEL");
   }
-  const auto* name = static_cast<const char*>(object.symbol("simpler_kernel_name"));
-  ref.name = name != nullptr ? name : "func_id " + std::to_string(func_id);
+  ref.name = object.own_name();
+  if (ref.name.empty()) ref.name = "func_id " + std::to_string(func_id);
   objects_.push_back(std::move(object));
   return Status::ok();
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <elf.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,6 +106,20 @@ SharedObject& SharedObject::operator=(SharedObject&& other) noexcept {
 
 void* SharedObject::symbol(const char* name) const {
   return handle_ != nullptr ? ::dlsym(handle_, name) : nullptr;
+}
+
+std::string SharedObject::own_name() const {
+  link_map* map = nullptr;
+  if (handle_ == nullptr || ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return {};
+  const ElfW(Dyn)* name = nullptr;
+  uint64_t strings = 0;
+  for (const ElfW(Dyn)* entry = map->l_ld; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_SONAME) name = entry;
+    if (entry->d_tag == DT_STRTAB) strings = entry->d_un.d_ptr;
+  }
+  if (name == nullptr || strings == 0) return {};
+  if (strings < map->l_addr) strings += map->l_addr;  // a loader that leaves the section as it is
+  return reinterpret_cast<const char*>(strings) + name->d_un.d_val;
 }
 
 void SharedObject::abandon() {

@@ -26,6 +26,8 @@ class SharedObject {
 
   // Null when the object does not export it.
   void* symbol(const char* name) const;
+  // The name that it was linked under (DT_SONAME); empty when it has none.
+  std::string own_name() const;
   // Leaves the code in memory for ever: a thread is still inside.
   void abandon();
 

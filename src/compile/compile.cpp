@@ -98,8 +98,8 @@ Result<Compiler::Job> Compiler::prepare(const CompileRequest& request) const {
   if (!request.architecture.empty()) job.flags.push_back("-march=" + request.architecture);
   for (const std::string& dir : request.include_dirs) job.flags.push_back("-I" + absolute_path(dir));
   job.flags.push_back("-I" + options_.public_include_dir);
-  if (request.kind == SourceKind::kKernel) {
-    job.flags.push_back("-DSIMPLER_KERNEL_NAME=\"" + file_stem(job.name) + "\"");
+  if (request.kind == SourceKind::kKernel && (from_file || !request.name.empty())) {
+    job.flags.push_back("-Wl,-soname," + file_stem(job.name));  // how messages call it
   }
   job.flags.insert(job.flags.end(), request.flags.begin(), request.flags.end());
   Sha256 hash;
