@@ -10,6 +10,7 @@
 
 #include "base/seeded_random.h"
 #include "engine/test_support.h"
+#include "support/quiet.h"
 
 namespace simpler::engine {
 namespace {
@@ -20,10 +21,11 @@ using Tag = TensorArgType;
 // fails.
 class Rig {
  public:
-  explicit Rig(uint32_t next_levels = 2, uint32_t subs = 1, DriverOptions options = {}, ThreadLane::Body body = {})
+  explicit Rig(uint32_t next_levels = 2, uint32_t subs = 1, DriverOptions options = {}, ThreadLane::Body body = {},
+               const Clock* clock = nullptr)
       : level_(options.engine.window), policy_(WakeOptions{.runnable_threads = 16}), options_(options) {
-    driver_ =
-        std::make_unique<Driver>(options, *level_.tables, *level_.arena, level_.heap.get(), doorbell_, policy_, clock_);
+    driver_ = std::make_unique<Driver>(options, *level_.tables, *level_.arena, level_.heap.get(), doorbell_, policy_,
+                                       clock != nullptr ? *clock : clock_);
     for (uint32_t i = 0; i < next_levels + subs; ++i) {
       const bool sub = i >= next_levels;
       lanes_.push_back(std::make_unique<ThreadLane>(sub ? WorkerType::kSub : WorkerType::kNextLevel,
@@ -49,6 +51,14 @@ class Rig {
   Status submit(const RunRef& run, const std::vector<Argument>& arguments = {}, uint32_t worker = 0) {
     Request request(arguments, worker);
     return driver_->submit(run, request.request).status();
+  }
+  Status submit_group(const RunRef& run, uint32_t first, uint32_t second) {
+    const Request parts[] = {Request({}, first), Request({}, second)};
+    const MemberArgs members[] = {parts[0].member, parts[1].member};
+    TaskRequest request;
+    request.callable = 1;
+    request.members = members;
+    return driver_->submit(run, request).status();
   }
   Argument cell(uint32_t buffer, uint64_t index, Tag tag) { return {level_.view(level_.buffers[buffer], index), tag}; }
   void expect_clean() {
@@ -307,6 +317,144 @@ TEST(Driver, AnAllocationWaitsForRunningTasksAndNamesADeadEnd) {
   EXPECT_TRUE(rig.driver().wait(run, Deadline::never()).is_ok());
   rig.driver().release(run);
   rig.expect_clean();
+}
+
+// A body whose first call on any lane waits until the gate opens.
+struct Gate {
+  std::promise<void> go;
+  std::shared_future<void> open = go.get_future().share();
+  std::atomic<uint32_t> calls{0};
+  ThreadLane::Body body() {
+    return [this](const wire::Dispatch&) {
+      if (calls.fetch_add(1, std::memory_order_relaxed) == 0) open.wait();
+      return lane::Outcome::kSuccess;
+    };
+  }
+};
+
+// S1-029
+TEST(Driver, EveryThreadSleepsUntilItIsCalled) {
+  constexpr int64_t kWindow = 400 * kMillisecond;
+  constexpr uint64_t kFew = 8;  // of a window; looking around every 50 ms would be seen
+  const auto switches = [] {
+    testing::pass(kWindow / 4);  // what went before dies down; also measured time, see the second look
+    const auto before = testing::activity_of(::getpid());
+    testing::pass(kWindow);
+    return testing::grown(before, testing::activity_of(::getpid())).switches;
+  };
+  Gate gate;
+  Rig rig(2, 1, small_window(), gate.body());
+  EXPECT_LE(switches(), kFew) << "without a run";
+  const RunRef run = rig.begin();
+  ASSERT_TRUE(rig.submit(run, {rig.cell(0, 0, Tag::kInout)}, 0).is_ok());
+  ASSERT_TRUE(rig.submit_group(run, 0, 1).is_ok());
+  ASSERT_TRUE(rig.submit(run, {rig.cell(0, 0, Tag::kInput)}, 1).is_ok());
+  ASSERT_TRUE(rig.driver().close_run(run).is_ok());
+  EXPECT_LE(switches(), kFew) << "while a task runs, a group waits for its worker, and nobody waits for the run";
+  std::thread waiter([&] { EXPECT_TRUE(rig.driver().wait(run, Deadline::never()).is_ok()); });
+  EXPECT_LE(switches(), kFew) << "the same with a waiter";
+  gate.go.set_value();
+  waiter.join();
+  rig.driver().release(run);
+  // An answer alone calls the scheduler, and so does work that it makes ready.
+  const RunRef unattended = rig.begin();
+  std::promise<void> over;
+  rig.driver().on_done(unattended, [&] { over.set_value(); });
+  for (uint32_t i = 0; i < 100; ++i) {
+    ASSERT_TRUE(rig.submit(unattended, {rig.cell(0, 0, Tag::kInout)}, i % 2).is_ok());
+  }
+  ASSERT_TRUE(rig.driver().close_run(unattended).is_ok());
+  over.get_future().wait();
+  rig.driver().release(unattended);
+  rig.expect_clean();
+}
+
+// S4-021
+TEST(Driver, ARunIsNotDoneWhileItsEndIsStillBeingWorkedOutAndAskingNeverWaits) {
+  for (uint32_t round = 0; round < 100; ++round) {
+    Gate gate;
+    Rig rig(1, 0, small_window(), gate.body());
+    const RunRef run = rig.begin();
+    ASSERT_TRUE(rig.submit(run, {rig.cell(1, 0, Tag::kInout)}).is_ok());
+    ASSERT_TRUE(rig.driver().close_run(run).is_ok());
+    std::thread waiter([&] { EXPECT_TRUE(rig.driver().wait(run, Deadline::never()).is_ok()); });
+    rig.driver().with_engine([&](Engine&) {
+      gate.go.set_value();
+      while (rig.lane(0).answered() == 0) std::this_thread::yield();
+      // The last answer is there and a waiter wants it, but nobody could take it yet.
+      EXPECT_FALSE(rig.driver().done(run));
+      EXPECT_EQ(rig.level().tables->retire_buffer(rig.level().buffers[1]).code(), StatusCode::kFailedPrecondition);
+    });
+    while (!rig.driver().done(run)) std::this_thread::yield();
+    // Whoever sees it done finds all of its end behind it.
+    rig.driver().with_engine([&](Engine& engine) {
+      EXPECT_EQ(engine.unfinished_runs(), 0U);
+      EXPECT_TRUE(rig.level().tables->retire_buffer(rig.level().buffers[1]).is_ok());
+    });
+    EXPECT_TRUE(rig.driver().wait(run, Deadline::at(0)).is_ok());
+    waiter.join();
+    rig.driver().release(run);
+  }
+}
+
+// B084
+TEST(Driver, AGroupWhoseMemberIsMinutesLateRaisesNoAlarmWhileTheOthersIdle) {
+  for (const bool started : {true, false}) {
+    ManualClock clock(monotonic_now());
+    Gate gate;
+    Rig rig(3, 0, small_window(), gate.body(), &clock);
+    std::atomic<uint32_t> alarms{0};
+    rig.driver().on_warning([&](const std::string&) { alarms.fetch_add(1); });
+    rig.driver().on_overdue([&](LaneId, TaskId) { alarms.fetch_add(1); });
+    rig.driver().on_condemned([&](LaneId, const Status&) { alarms.fetch_add(1); });
+    const RunRef run = rig.begin();
+    // Either a member of the group is late, or a task that keeps the group from its start.
+    if (!started) {
+      ASSERT_TRUE(rig.submit(run, {}, 0).is_ok());
+    }
+    ASSERT_TRUE(rig.submit_group(run, 0, 1).is_ok());
+    ASSERT_TRUE(rig.submit(run, {}, 2).is_ok());
+    ASSERT_TRUE(rig.driver().close_run(run).is_ok());
+    for (uint32_t second = 0; second < 120; ++second) {
+      clock.advance(kSecond);
+      const RunRef other = rig.begin();  // its end makes the driver tell the time
+      ASSERT_TRUE(rig.driver().close_run(other).is_ok());
+      rig.driver().release(other);
+    }
+    EXPECT_EQ(alarms.load(), 0U);
+    EXPECT_FALSE(rig.driver().done(run));
+    gate.go.set_value();
+    EXPECT_TRUE(rig.driver().wait(run, Deadline::never()).is_ok());
+    rig.driver().release(run);
+    rig.expect_clean();
+  }
+}
+
+// B068
+TEST(Driver, EndingRightAfterAShortRunTouchesNothingThatIsGone) {
+  for (uint32_t round = 0; round < 150; ++round) {
+    Rig rig(2, 1, small_window(64));
+    const RunRef run = rig.begin();
+    for (uint32_t k = 0; k < 1 + round % 5; ++k) {
+      ASSERT_TRUE(rig.submit(run, {rig.cell(0, 0, Tag::kInout)}, k % 2).is_ok());
+    }
+    std::promise<void> over;
+    rig.driver().on_done(run, [&] { over.set_value(); });
+    ASSERT_TRUE(rig.driver().close_run(run).is_ok());
+    switch (round % 3) {
+      case 0:
+        EXPECT_TRUE(rig.driver().wait(run, Deadline::never()).is_ok());
+        break;
+      case 1:
+        while (!rig.driver().done(run)) std::this_thread::yield();
+        break;
+      default:
+        EXPECT_TRUE(rig.driver().wait_idle(Deadline::never()).is_ok());
+    }
+    over.get_future().wait();
+    rig.driver().release(run);
+    EXPECT_EQ(rig.ran(), 1 + round % 5);
+  }
 }
 
 }  // namespace

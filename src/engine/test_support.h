@@ -178,6 +178,8 @@ class ThreadLane final : public lane::Lane {
   // The owner has stopped the child before.
   void lose(Status why) override { health_ = std::move(why); }
   Status health() const override { return health_; }
+  // Lines that the child has answered, whether or not they were polled.
+  uint32_t answered() const { return answered_.load(std::memory_order_acquire); }
 
  private:
   void serve() {
