@@ -20,7 +20,7 @@ constexpr RunCodeInfo kCodes[] = {
     {RunCode::kTensorMapOverflow, StatusCode::kResourceExhausted, "TENSORMAP_OVERFLOW",
      "the table of written tensor regions is full", "write fewer distinct views in one run, or use MANUAL scopes"},
     {RunCode::kSchedulerTimeout, StatusCode::kTaskFailed, "SCHEDULER_TIMEOUT", "the run made no progress",
-     "look for an endless loop in the named kernel; a long kernel needs a larger watchdog limit"},
+     "look for an endless loop in the named kernel; a long kernel needs a larger watchdog_s"},
     {RunCode::kReadyQueueOverflow, StatusCode::kResourceExhausted, "READY_QUEUE_OVERFLOW",
      "more tasks were ready at once than the ready queue holds", "raise the chip option ready_queue_entries"},
 };
