@@ -7,6 +7,7 @@ belongs to a buffer; anything else is refused, naming ``create_buffer``. numpy i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .worker import Worker
 
 __all__ = ["buffer_to_numpy", "make_tensor_arg", "mapped_to_numpy", "numpy_dtype", "to_datatype"]
+
+_LARGEST_EXTENT = 0xFFFFFFFF  # of a tensor
 
 
 def numpy_dtype(dtype: DataType | int | str) -> np.dtype[np.generic]:
@@ -89,6 +92,10 @@ def buffer_to_numpy(
     if shape is None:
         shape = ((buffer.nbytes - byte_offset) // get_element_size(kind),)
     elements = numpy_dtype(kind)
+    if any(extent > _LARGEST_EXTENT for extent in shape):  # no tensor, but an array all the same
+        count = math.prod(shape)
+        array: npt.NDArray[np.generic] = np.frombuffer(memoryview(buffer), elements, count, byte_offset)
+        return array.reshape(shape)
     if elements.kind == "V":
         view = buffer.view(shape, DataType.UINT8 if elements.itemsize == 1 else DataType.UINT16, byte_offset=byte_offset)
         return np.asarray(view).view(elements)

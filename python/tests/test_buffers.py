@@ -206,3 +206,34 @@ def test_buffers_made_after_the_start_reach_children_that_run_already(ready: sim
         assert bytes(target) == b"\x07" * size
         ready.release_buffer(source)
         ready.release_buffer(target)
+
+
+def test_b049_places_beyond_two_and_four_gibibytes_are_the_same_for_parent_and_child(node: simpler.Worker) -> None:
+    def put(args: simpler.MappedArgs) -> None:
+        args[0].buffer[args.scalar(0)] = args[1].buffer[0]  # by the whole view, and a 64-bit place in it
+
+    handle = node.register(put)
+    node.init()
+    value = node.create_buffer(1)
+    for size in ((2 << 30) - 1, 2 << 30, 4 << 30, 5 << 30):
+        large = node.create_buffer(size)
+        shape = (size,) if size < 4 << 30 else (size >> 30, 1 << 30)
+        value.numpy(None, "UINT8")[0] = size >> 30 | 0x40
+        args = simpler.TaskArgs()
+        args.add_tensor(large.tensor(shape, "UINT8"), "INOUT")
+        args.add_tensor(value.tensor((1,), "UINT8"), "INPUT")
+        args.add_scalar(size - 1)
+        node.run(lambda orch, _args, _config, args=args: orch.submit_sub(handle, args))
+        seen = large.numpy(None, "UINT8")
+        assert len(seen) == size
+        assert seen[-1] == size >> 30 | 0x40
+        assert large.shm is not None
+        assert large.shm.buf[size - 1] == seen[-1]
+        assert seen[(size - 1) & 0x7FFFFFFF] == (seen[-1] if size <= 2 << 30 else 0)
+        assert seen[(size - 1) & 0xFFFFFFFF] == (seen[-1] if size <= 4 << 30 else 0)
+        if size >= 4 << 30:  # longer than an extent of a tensor, which an array may be
+            assert large.numpy((size - 8,), "INT8", byte_offset=8)[-1] == seen[-1]
+            with pytest.raises(ValueError, match="buffer"):
+                large.numpy((size - 7,), "INT8", byte_offset=8)
+        del seen
+        node.release_buffer(large)

@@ -112,6 +112,17 @@ def test_b078_afterwards_what_cannot_be_pickled_is_refused_by_its_name(node: sim
     assert result_of(node, node.register(one)) == 1
 
 
+def test_b049_a_capture_of_three_gigabytes_travels_with_the_fork_and_is_refused_afterwards(node: simpler.Worker) -> None:
+    pytest.importorskip("cloudpickle")
+    huge = bytes(3_000_000_000)  # zeros that nothing has touched: the kernel backs none of them
+    before = node.register(lambda args: put(args, len(huge) // 1_000_000_000))
+    node.init()
+    assert result_of(node, before) == 3
+    with pytest.raises(TypeError, match=r"pickles to more than \d+ bytes"):
+        node.register(lambda args: put(args, len(huge) // 500_000_000))
+    assert result_of(node, node.register(one)) == 1
+
+
 def test_b081_callables_that_compute_different_things_have_different_names(node: simpler.Worker) -> None:
     pytest.importorskip("cloudpickle")
     made = [lambda args, i=i: put(args, i) for i in (1, 2)]

@@ -238,7 +238,7 @@ def test_b083_watchdog_s__bounds_the_cpu_time_of_a_kernel(spinning: simpler.Chip
                 lambda orch, _args, _config, handle=handle, args=args: orch.submit_next_level(handle, args, worker=0)
             )
             if limit < 1:
-                with pytest.raises(simpler.Error, match="SCHEDULER_TIMEOUT.*watchdog_s"):
+                with pytest.raises(simpler.Error, match=r"SCHEDULER_TIMEOUT.*watchdog_s"):
                     run.wait()
             else:
                 run.wait()

@@ -286,6 +286,71 @@ def test_b100_looking_at_everything_before_the_start_does_no_harm() -> None:
         assert worker.committed_device_memory(1) >= 0
 
 
+def test_b100_a_chip_that_this_process_uses_already_does_not_disturb_the_children_of_a_later_start() -> None:
+    program = simpler.compile(
+        '#include "simpler/orchestration.h"\nusing namespace simpler::orchestration;\n'
+        "SIMPLER_ORCHESTRATION void twice(const ChipTaskArgs& args) {\n"
+        "  CoreTaskArgs task;\n  task.add_input(args.tensor(0), args.tensor(0));\n  task.add_output(args.tensor(1));\n"
+        "  rt_submit_aiv_task(0, task);\n}\n",
+        signature=["IN", "OUT"],
+        func_name="twice",
+        children=[(0, simpler.kernels.add)],
+    )
+
+    def two(worker: simpler.Worker) -> tuple[simpler.Buffer, simpler.Buffer, TaskArgs]:
+        source, target = worker.create_buffer(16), worker.create_buffer(16)
+        source.numpy()[:], target.numpy()[:] = 3, 0
+        args = TaskArgs()
+        args.add_tensor(source.tensor((4,), "FLOAT32"), "INPUT")
+        args.add_tensor(target.tensor((4,), "FLOAT32"), "OUTPUT")
+        return source, target, args
+
+    with simpler.Worker(level=2, platform="a2a3sim") as here:  # its driver and its threads are up
+        handle = here.register(program)
+        _, target, args = two(here)
+        here.run(handle, args)
+        assert target.numpy().tolist() == [6] * 4
+        with simpler.Worker(level=3, platform="a2a3sim", device_ids=[0, 1]) as node:
+            same = node.register(program)
+            for chip in (0, 1):
+                _, there, arguments = two(node)
+                node.run(
+                    lambda orch, _args, _config, arguments=arguments, chip=chip: orch.submit_next_level(
+                        same, arguments, worker=chip
+                    )
+                )
+                assert there.numpy().tolist() == [6] * 4
+        target.numpy()[:] = 0
+        here.run(handle, args)  # and they did not disturb it
+        assert target.numpy().tolist() == [6] * 4
+
+
+def sockets_of(pid: int) -> list[str]:
+    found = []
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+        except FileNotFoundError:  # the descriptor of the listing itself
+            continue
+        if target.startswith("socket:"):
+            found.append(target)
+    return sorted(found)
+
+
+def test_b098_a_tree_has_no_socket_that_anybody_could_connect_to(node: simpler.Worker) -> None:
+    handle = node.register(touch)
+    before = sockets_of(os.getpid())
+    node.init()
+    buffer = node.create_buffer(1)
+    node.run(lambda orch, args, config: orch.submit_sub(handle, one(flag(buffer, 0))))
+    with simpler.Worker(level=3, platform="tiny", device_ids=[0]) as chips:
+        assert sockets_of(os.getpid()) == before
+        for child in (*node.statistics(), *chips.statistics()):
+            # The program's own streams may be sockets; those are all that a child may have.
+            streams = {os.readlink(f"/proc/{child.pid}/fd/{stream}") for stream in range(3)}
+            assert set(sockets_of(child.pid)) <= streams
+
+
 def test_b003_a_child_that_dies_is_named_and_stays_the_reason(node: simpler.Worker) -> None:
     handle = node.register(lambda args: os.kill(os.getpid(), signal.SIGKILL))
     node.init()

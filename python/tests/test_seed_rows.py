@@ -8,10 +8,11 @@ import os
 import weakref
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import simpler
-from simpler import CallConfig, ChipCallable, MappedArgs, Orchestrator, TaskArgs, TaskHandle
+from simpler import CallConfig, ChipCallable, DataType, MappedArgs, Orchestrator, TaskArgs, TaskHandle, TensorArgType
 from simpler.worker_level import WorkerLevel
 
 SOURCE = """
@@ -174,3 +175,45 @@ def test_s4_017_a_handle_keeps_function_and_arguments_of_its_run(node: simpler.W
     del run
     gc.collect()
     assert [each() for each in kept] == [None, None]
+
+
+def test_s0_231_the_worked_example_with_arrays_that_outlive_the_close() -> None:
+    count = 1024
+    add = simpler.compile(
+        SOURCE.replace("args.tensor(0), args.tensor(0)", "args.tensor(0), args.tensor(1)").replace(
+            "add_output(args.tensor(1))", "add_output(args.tensor(2))"
+        ),
+        signature=["IN", "IN", "OUT"],
+        func_name="add_to",
+        children=[(0, simpler.kernels.add)],
+    )
+    with pytest.raises(simpler.Unsupported, match="host_build_graph"):
+        simpler.Worker(level=3, device_ids=[0], platform="a2a3sim", runtime="tensormap_and_ringbuffer")
+    w3 = simpler.Worker(level=3, device_ids=[0], platform="a2a3sim", runtime="host_build_graph")
+    chip_handle = w3.register(add)
+    w3.init()
+    try:
+        a_buf, b_buf, c_buf = (w3.create_buffer(count * 4) for _ in range(3))
+        assert a_buf.shm is not None
+        assert b_buf.shm is not None
+        assert c_buf.shm is not None
+        a = np.frombuffer(a_buf.shm.buf, np.float32, count)
+        b = np.frombuffer(b_buf.shm.buf, np.float32, count)
+        c = np.frombuffer(c_buf.shm.buf, np.float32, count)
+        a.fill(2)
+        b.fill(3)
+        c.fill(0)
+        args = TaskArgs()
+        args.add_tensor(a_buf.tensor((count,), DataType.FLOAT32), TensorArgType.INPUT)
+        args.add_tensor(b_buf.tensor((count,), DataType.FLOAT32), TensorArgType.INPUT)
+        args.add_tensor(c_buf.tensor((count,), DataType.FLOAT32), TensorArgType.OUTPUT_EXISTING)
+
+        def my_orch(orch: Orchestrator, task_args: TaskArgs, cfg: CallConfig) -> None:
+            orch.submit_next_level(chip_handle, task_args, cfg, worker=0)
+
+        w3.run(my_orch, args, CallConfig())
+        assert (c == 5).all()
+    finally:
+        w3.close()
+    c += a  # still memory of this process
+    assert (c == 7).all()

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "base/seeded_random.h"
+#include "base/test_activity.h"
 #include "engine/test_support.h"
-#include "support/quiet.h"
 
 namespace simpler::engine {
 namespace {

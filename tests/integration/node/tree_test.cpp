@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_activity.h"
 #include "node_fixture.h"
-#include "support/quiet.h"
 
 namespace simpler::testing {
 namespace {
@@ -102,7 +102,7 @@ int open_run_close(int cycles) {
     worker.init();
     const Buffer buffer = worker.create_buffer(8);
     word(buffer) = 0;
-    const int runs = cycle % 4;
+    const int runs = 1 + cycle % 4;
     for (int i = 0; i < runs; ++i) {
       worker.submit([&](Orchestrator& orch) {
         for (int k = 0; k < 3; ++k) {
@@ -127,7 +127,7 @@ TEST(TreeTest, B068_FourProgramsOfShortRunsAndImmediateClosesEndWellSideBySide) 
     programs.push_back(::fork());
     ASSERT_GE(programs.back(), 0);
     if (programs.back() == 0) {
-      ::_exit(open_run_close(125));
+      ::_exit(open_run_close(60));
     }
   }
   for (const pid_t program : programs) {

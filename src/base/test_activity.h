@@ -1,4 +1,4 @@
-// How much a process does while nothing is asked of it: context switches and CPU time of each of its threads.
+// For tests: how much a process does while nothing is asked of it, as context switches and CPU time of its threads.
 //
 // A thread that sleeps until it is called switches not once however long one looks; one that looks around by itself
 // shows it by a count that grows with the interval. Neither depends on how fast the machine is or what else runs on it.
