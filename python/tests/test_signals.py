@@ -178,7 +178,7 @@ def test_a_killed_parent_takes_its_children_with_it(tmp_path: Path) -> None:
     "use",
     [
         # The heap has room for one; the second allocation waits for a task that never ends.
-        "w.run(lambda orch, args, config: [(orch.submit_sub(h, big(orch))) for _ in range(3)])",
+        "w.run(lambda orch, args, config: [submit_big(orch) for _ in range(3)])",
         # As many runs as are admitted wait for the first one.
         "for _ in range(40):\n    w.submit(lambda orch, args, config: orch.submit_sub(h))",
     ],
@@ -196,10 +196,11 @@ def test_b063_ctrl_c_ends_a_submit_that_waits(use: str, tmp_path: Path) -> None:
                 while True:
                     time.sleep(0.01)
 
-            def big(orch):
-                args = simpler.TaskArgs()
-                args.add_tensor(orch.alloc((60000,), "UINT8").tensor((60000,), "UINT8"), "OUTPUT")
-                return args
+            def submit_big(orch):
+                with orch.scope():
+                    args = simpler.TaskArgs()
+                    args.add_tensor(orch.alloc((60000,), "UINT8").tensor((60000,), "UINT8"), "OUTPUT")
+                    orch.submit_sub(h, args)
 
             w = simpler.Worker(level=3, num_sub_workers=1, heap_ring_size=1 << 16)
             h = w.register(endless)
