@@ -24,6 +24,16 @@ def test_b083_every_limit_has_a_test_here() -> None:
     assert tested == {*_SECONDS, *_COUNTS} - STRUCTURE
 
 
+@pytest.mark.parametrize("name", [*_SECONDS, *sorted({*_COUNTS} - STRUCTURE)])
+def test_b083_a_wrong_value_of_a_limit_is_refused_by_its_name(name: str) -> None:
+    wrong: list[object] = [-1, float("nan"), float("inf"), "1", True]
+    if name != "chip_threads":  # where 0 leaves the choice to us
+        wrong.append(0)
+    for value in wrong:
+        with pytest.raises((ValueError, TypeError), match=name):
+            simpler.Worker(level=3, num_sub_workers=1, **{name: value})
+
+
 def wait_for(args: MappedArgs) -> None:
     args[0].buffer[1] = 1
     while args[0].buffer[0] == 0:
