@@ -13,8 +13,7 @@ Examples
 >>> handle = worker.register(fill)
 >>> with worker:
 ...     buffer = worker.create_buffer(4)
-...     args = simpler.TaskArgs()
-...     args.add_tensor(buffer.tensor((4,), "UINT8"), "OUTPUT")
+...     args = simpler.TaskArgs().add_tensor(buffer.tensor((4,), "UINT8"), "OUTPUT")
 ...     worker.run(lambda orch, args, config: orch.submit_sub(handle, args), args)
 ...     bytes(buffer)
 b'\x07\x07\x07\x07'

@@ -96,8 +96,7 @@ class Worker:
     ...     buffer = worker.create_buffer(4)
     ...     number = buffer.shm.buf.cast("i")
     ...     number[0] = 21
-    ...     args = simpler.TaskArgs()
-    ...     args.add_tensor(buffer.tensor((1,), "INT32"), "INOUT")
+    ...     args = simpler.TaskArgs().add_tensor(buffer.tensor((1,), "INT32"), "INOUT")
     ...     worker.run(lambda orch, args, config: orch.submit_sub(handle, args), args)
     ...     number[0]
     42
