@@ -55,7 +55,7 @@ Status call(PyObject* function, const MappedArgs& args) {
     shown->args = &args;
     PyObject* const result = PyObject_CallOneArg(function, given.ptr());
     shown->args = nullptr;
-    spare_args = given.release().ptr();
+    Py_XSETREF(spare_args, given.release().ptr());
     if (result == nullptr) {
       throw nb::python_error();
     }

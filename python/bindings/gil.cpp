@@ -1,10 +1,10 @@
 #include "bindings/gil.h"
 
-#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "bindings/children.h"
 
 namespace simpler::python {
@@ -77,8 +77,8 @@ bool interrupted() {
 
 // The serving thread of a child while it does not hold the lock; null while it does.
 thread_local PyThreadState* resting = nullptr;
-thread_local uint32_t calls_since_offer = 0;
-constexpr uint32_t kCallsPerOffer = 256;  // functions that are not written in Python never offer the lock themselves
+thread_local Nanos taken_at = 0;
+constexpr Nanos kLongestHold = 5 * kMillisecond;  // functions that are not written in Python never offer the lock
 
 void enter_serving() {
   resting = PyEval_SaveThread();
@@ -129,12 +129,12 @@ std::shared_ptr<PyObject> hold(nb::handle object) {
 }
 
 void keep_serving_lock() {
-  if (resting == nullptr && ++calls_since_offer >= kCallsPerOffer) {
+  if (resting == nullptr && monotonic_now() - taken_at >= kLongestHold) {
     idle();
   }
   if (resting != nullptr) {
-    calls_since_offer = 0;
     PyEval_RestoreThread(std::exchange(resting, nullptr));
+    taken_at = monotonic_now();
   }
 }
 

@@ -30,7 +30,7 @@ std::shared_ptr<PyObject> hold(nb::handle object);
 void with_lock(const std::function<void()>& body);
 
 // On the serving thread of a child: takes the lock unless an earlier call kept it. HostLanguage::idle gives it up, and
-// every few hundred calls it is offered to the other threads of the child in between.
+// after some milliseconds of calls it is offered to the other threads of the child in between.
 void keep_serving_lock();
 
 }  // namespace simpler::python

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,3 +216,78 @@ def test_a_handle_of_another_worker_is_refused(node: simpler.Worker) -> None:
         node.init()
         with pytest.raises(simpler.Error):
             result_of(node, foreign)
+
+
+def test_a_callable_that_keeps_its_arguments_cannot_use_them_later_and_disturbs_nobody() -> None:
+    kept: list[MappedArgs] = []
+
+    def keep(args: MappedArgs) -> None:
+        args[0].buffer.cast("q")[0] += args.scalar(0)
+        for earlier in kept:
+            with pytest.raises(RuntimeError):
+                earlier.scalar(0)
+        kept.append(args)
+
+    with simpler.Worker(level=3, num_sub_workers=1) as worker:
+        handle = worker.register(keep)
+        total = worker.create_buffer(8)
+
+        def graph(orch: simpler.Orchestrator, args: object, config: object) -> None:
+            for amount in (1, 10, 100):
+                orch.submit_sub(handle, TaskArgs().inout(total.tensor((1,), "INT64")).add_scalar(amount))
+
+        worker.run(graph)
+        assert total.numpy(None, "INT64")[0] == 111
+
+
+def test_after_a_callable_that_raises_the_next_call_has_arguments_of_its_own() -> None:
+    def check(args: MappedArgs) -> None:
+        if args.scalar(0) == 0:
+            raise ValueError("the first one")
+        args[0].buffer.cast("q")[0] = args.scalar(0)
+
+    with simpler.Worker(level=3, num_sub_workers=1) as worker:
+        handle = worker.register(check)
+        cell = worker.create_buffer(8)
+
+        def submit(value: int) -> None:
+            args = TaskArgs().inout(cell.tensor((1,), "INT64")).add_scalar(value)
+            worker.run(lambda orch, given, config: orch.submit_sub(handle, args))
+
+        with pytest.raises(simpler.TaskFailed, match="the first one"):
+            submit(0)
+        submit(7)
+        assert cell.numpy(None, "INT64")[0] == 7
+
+
+def test_other_threads_of_a_child_run_beside_callables_that_never_leave_c() -> None:
+    def start_ticking(args: MappedArgs) -> None:
+        ticks = args[0].buffer.cast("q")
+
+        def tick() -> None:
+            while True:
+                ticks[0] += 1
+                time.sleep(0)
+
+        threading.Thread(target=tick, daemon=True).start()
+
+    def tell(args: MappedArgs) -> None:
+        args[0].buffer.cast("q")[0] = args[1].buffer.cast("q")[0]
+
+    worker = simpler.Worker(level=3, num_sub_workers=1)
+    ticking, telling = worker.register(start_ticking), worker.register(tell)
+    in_c = worker.register(([0] * 100_000).count)  # compares the arguments with each, some milliseconds in C
+    with worker:
+        buffers = [worker.create_buffer(8) for _ in range(3)]
+        ticks, before, after = (each.tensor((1,), "INT64") for each in buffers)
+
+        def graph(orch: simpler.Orchestrator, args: object, config: object) -> None:
+            orch.submit_sub(ticking, TaskArgs().no_dep(ticks))
+            orch.submit_sub(telling, TaskArgs().output(before).no_dep(ticks))
+            for _ in range(100):
+                orch.submit_sub(in_c, TaskArgs().no_dep(ticks))
+            orch.submit_sub(telling, TaskArgs().output(after).no_dep(ticks))
+
+        worker.run(graph)
+        _, first, last = (int(each.numpy(None, "INT64")[0]) for each in buffers)
+        assert last > first + 10

@@ -62,6 +62,8 @@ WakePolicy::WakePolicy(const WakeOptions& options)
 bool WakePolicy::note_yield(Nanos now, Nanos took) {
   const Nanos until = ban_until_.load(std::memory_order_relaxed);
   const Nanos last = ban_length_.load(std::memory_order_relaxed);
+  // Another thread has told of the same time slice: this yield began before the ban did.
+  if (took > options_.bad_yield && until != 0 && now - took < until - last) return false;
   const bool recent = until != 0 && now < until + last;
   if (took <= options_.bad_yield) {
     if (until != 0 && !recent) ban_until_.store(0, std::memory_order_relaxed);
@@ -93,14 +95,16 @@ constexpr uint32_t kFenceFlags = WakeWord::kPosterFence | WakeWord::kSettled;
 
 // Posters fence from here on. Once a barrier has passed after the mark was set, every poster has either seen the mark
 // or published before the barrier; then the word is settled and further sleepers need no barrier.
-uint32_t announce_to_fencing_posters(WakeWord& word, bool has_membarrier) {
+uint32_t announce_to_fencing_posters(WakeWord& word, const WakePolicy& policy) {
   constexpr uint32_t kFlags = WakeWord::kSleeper | WakeWord::kPosterFence;
-  uint32_t announced = word.value.fetch_or(kFlags, std::memory_order_seq_cst) | kFlags;
+  const uint32_t announced = word.value.fetch_or(kFlags, std::memory_order_seq_cst) | kFlags;
   full_fence();
-  if ((announced & WakeWord::kSettled) != 0 || !has_membarrier || !membarrier_all_registered()) return announced;
-  // Only if nothing changed meanwhile: the mark may have been taken away and set again after the barrier.
+  if ((announced & WakeWord::kSettled) != 0 || !policy.has_membarrier() || !policy.barrier()) return announced;
+  // Only if nothing changed meanwhile: the mark may have been taken away and set again after the barrier. Otherwise the
+  // old value goes to the futex, which refuses it, so that a sleeper whose announcement is gone announces itself again.
+  uint32_t expected = announced;
   const uint32_t settled = announced | WakeWord::kSettled;
-  return word.value.compare_exchange_strong(announced, settled, std::memory_order_seq_cst) ? settled : announced;
+  return word.value.compare_exchange_strong(expected, settled, std::memory_order_seq_cst) ? settled : announced;
 }
 
 // Takes the mark away, as a change that a sleeper and whoever settles the word notices.
@@ -119,9 +123,9 @@ uint32_t announce_to_plain_posters(WakeWord& word) {
 uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
   if (policy.has_membarrier() && !policy.prefers_poster_fence()) {
     const uint32_t announced = announce_to_plain_posters(word);
-    if (membarrier_all_registered()) return announced;
+    if (policy.barrier()) return announced;
   }
-  return announce_to_fencing_posters(word, policy.has_membarrier());
+  return announce_to_fencing_posters(word, policy);
 }
 
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
+#include "base/membarrier.h"
 
 namespace simpler {
 
@@ -42,7 +43,8 @@ struct WakeOptions {
   Nanos bad_yield = 250 * kMicrosecond;  // a time slice is milliseconds, an interruption at most some tens of us
   Nanos first_ban = 10 * kMillisecond;
   Nanos longest_ban = 250 * kMillisecond;
-  bool use_membarrier = true;  // false: poster-fence mode, as if the kernel had refused
+  bool use_membarrier = true;                     // false: poster-fence mode, as if the kernel had refused
+  bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside
   bool posters_fence = false;  // for words that are slept on more often than posted: they stay settled
 };
 
@@ -54,6 +56,7 @@ class WakePolicy {
   WakePolicy& operator=(const WakePolicy&) = delete;
 
   bool has_membarrier() const { return has_membarrier_; }
+  bool barrier() const { return options_.barrier(); }
   uint32_t cpus() const { return cpus_; }
 
   // Called when the tree grows or shrinks; decides whether spinning is allowed.

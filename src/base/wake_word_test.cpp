@@ -1,10 +1,12 @@
 #include "base/wake_word.h"
 
+#include <functional>
 #include <new>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -279,6 +281,14 @@ TEST(WakePolicy, BadYieldsSoonAfterABanMakeTheNextOneLongerUpToALimit) {
   }
 }
 
+TEST(WakePolicy, OneTimeSliceBansOnceHoweverManyThreadsTellOfIt) {
+  WakePolicy policy({.cpus = 2, .runnable_threads = 1});
+  for (int thread = 0; thread < 6; ++thread) {
+    EXPECT_FALSE(policy.note_yield(kSecond + thread * kMicrosecond, 3 * kMillisecond));
+  }
+  EXPECT_FALSE(policy.banned(kSecond + 10 * kMillisecond));
+}
+
 TEST(WakePolicy, ABanThatIsLongOverIsForgotten) {
   WakePolicy policy({.cpus = 2, .runnable_threads = 1});
   EXPECT_FALSE(policy.note_yield(kSecond, kMillisecond));
@@ -286,6 +296,77 @@ TEST(WakePolicy, ABanThatIsLongOverIsForgotten) {
   EXPECT_TRUE(policy.note_yield(2 * kSecond, kMicrosecond));
   EXPECT_FALSE(policy.note_yield(3 * kSecond, kMillisecond));
   EXPECT_FALSE(policy.banned(3 * kSecond + 10 * kMillisecond));
+}
+
+// What happens while a sleeper is inside its barrier, and how often one was there.
+std::function<void()> inside_the_barrier;
+int barriers = 0;
+
+bool observed_barrier() {
+  ++barriers;
+  if (inside_the_barrier) std::exchange(inside_the_barrier, nullptr)();
+  return membarrier_all_registered();
+}
+
+class SettlingWord : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!banned.has_membarrier()) GTEST_SKIP() << "membarrier is refused here";
+    barriers = 0;
+    banned.note_yield(monotonic_now(), kSecond);
+  }
+  void TearDown() override { inside_the_barrier = nullptr; }
+
+  static WakeOptions options() { return {.first_ban = 3600 * kSecond, .barrier = observed_barrier}; }
+  WakeWord word;
+  WakePolicy banned{options()};
+};
+
+TEST_F(SettlingWord, OneBarrierIsEnoughForAllSleepers) {
+  for (int sleep = 0; sleep < 5; ++sleep) {
+    internal::announce_sleep(word, banned);
+    wake(word);
+  }
+  EXPECT_EQ(barriers, 1);
+}
+
+// A post that wakes whoever announced itself but is not what this sleeper waits for.
+TEST_F(SettlingWord, ASleeperWhoseAnnouncementIsTakenInItsBarrierDoesNotSleep) {
+  inside_the_barrier = [this] { wake(word); };
+  const uint32_t announced = internal::announce_sleep(word, banned);
+  EXPECT_NE(announced & WakeWord::kSleeper, 0U);
+  EXPECT_EQ(internal::sleep_on(word, announced, Deadline::after(kWatchdog)), internal::Nap::kAgain);
+}
+
+TEST_F(SettlingWord, NeitherDoesOneWhomAnotherSleeperOvertook) {
+  inside_the_barrier = [this] {
+    internal::announce_sleep(word, banned);  // this one settles the word
+    wake(word);
+  };
+  const uint32_t announced = internal::announce_sleep(word, banned);
+  EXPECT_EQ(internal::sleep_on(word, announced, Deadline::after(kWatchdog)), internal::Nap::kAgain);
+}
+
+TEST_F(SettlingWord, NeitherDoesOneWhoseMarkWasTakenAway) {
+  WakePolicy plain;
+  inside_the_barrier = [&] {
+    internal::announce_sleep(word, plain);
+    wake(word);
+  };
+  const uint32_t announced = internal::announce_sleep(word, banned);
+  EXPECT_EQ(internal::sleep_on(word, announced, Deadline::after(kWatchdog)), internal::Nap::kAgain);
+  EXPECT_EQ(word.value.load() & WakeWord::kSettled, 0U);
+}
+
+TEST_F(SettlingWord, AMarkThatWasSetAnewInTheBarrierIsNotSettledByIt) {
+  WakePolicy plain;
+  WakePolicy without({.use_membarrier = false});
+  inside_the_barrier = [&] {
+    internal::announce_sleep(word, plain);    // takes the mark away
+    internal::announce_sleep(word, without);  // sets it again: posters of before know nothing of it
+  };
+  internal::announce_sleep(word, banned);
+  EXPECT_EQ(word.value.load() & (WakeWord::kPosterFence | WakeWord::kSettled), WakeWord::kPosterFence);
 }
 
 TEST(WakeWord, UnderABanOneBarrierSettlesTheWordAndAfterItTheMarkGoes) {

@@ -26,6 +26,10 @@ namespace simpler::chip {
 
 inline constexpr uint32_t kMaxCallables = 4096;
 inline constexpr uint32_t kRunSlots = 2;
+inline constexpr uint64_t kMinTaskWindow = 4;  // and a power of two
+inline constexpr uint64_t kMaxTaskWindow = uint64_t{1} << 20;
+inline constexpr uint64_t kMinHeapBytes = 1024;
+inline constexpr uint64_t kMaxHeapBytes = uint64_t{1} << 42;
 
 struct ChipOptions {
   std::string platform;                           // a name of spec::platforms()

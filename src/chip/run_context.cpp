@@ -11,12 +11,13 @@ Result<RunLimits> run_limits(const spec::ChipSpec& chip, const ChipOptions& opti
   const auto first_set = [](uint64_t a, uint64_t b, uint64_t c) { return a != 0 ? a : b != 0 ? b : c; };
   const uint64_t window =
       first_set(config.runtime_env.ring_task_window[0], options.task_window, chip.graph.task_window);
-  if (!spec::is_power_of_two(window) || window < 4 || window > kMaxTaskWindow) {
+  if (!spec::is_power_of_two(window) || window < kMinTaskWindow || window > kMaxTaskWindow) {
     return invalid_argument("task window is " + std::to_string(window) + "; it must be a power of two from 4 to " +
                             std::to_string(kMaxTaskWindow));
   }
   const uint64_t heap = first_set(config.runtime_env.ring_heap[0], options.heap_bytes, chip.graph.heap_bytes);
-  if (heap < GraphImage::kHeapAlignment || heap > (uint64_t{1} << 42)) {
+  static_assert(kMinHeapBytes >= GraphImage::kHeapAlignment);
+  if (heap < kMinHeapBytes || heap > kMaxHeapBytes) {
     return invalid_argument("task heap is " + std::to_string(heap) + " bytes; it must be 1024 to 4 TiB");
   }
   RunLimits limits;

@@ -30,7 +30,6 @@ struct RunLimits {
   uint32_t map_buckets = 0;
   uint32_t queue_entries = 0;
 };
-inline constexpr uint64_t kMaxTaskWindow = uint64_t{1} << 20;
 Result<RunLimits> run_limits(const spec::ChipSpec& chip, const ChipOptions& options, const CallConfig& config);
 
 class RunContext {

@@ -196,7 +196,7 @@ class TensorMap {
     uint8_t denies = 0;
     // A copy of what decides about the first grid when that is made of flat slices; no layout otherwise.
     uint32_t slice_layout = kNone;
-    uint64_t slice_extent = 0;
+    uint64_t slice_extent = 1;
     uint64_t slice_phase = 0;
     uint64_t slice_mask = 0;  // extent - 1 for a power of two, else 0
   };

@@ -82,6 +82,15 @@ class World {
   }
 
   void finish(TaskRef task) { done_.insert(task); }
+  // Another buffer takes the place of this one.
+  void renew(uint32_t buffer, uint64_t size) {
+    EXPECT_TRUE(tables_->retire_buffer(refs_[buffer]).is_ok());
+    descriptors_[buffer].identity = tables_->mint_identity();
+    descriptors_[buffer].nbytes = size;
+    auto ref = tables_->put_buffer(descriptors_[buffer]);
+    EXPECT_TRUE(ref.ok()) << ref.status().describe();
+    refs_[buffer] = *ref;
+  }
   // A new run: nothing that was recorded so far matters.
   void begin_epoch() {
     map_->begin_epoch();
@@ -290,6 +299,22 @@ TEST(TensorMap, AnEarlierEpochsSlicesDoNotVouchForWhatIsReleasedOrOutside) {
     EXPECT_EQ(why.code(), code) << why.describe();
   }
   EXPECT_TRUE(world.map().buffers_named().empty());
+}
+
+TEST(TensorMap, ABufferInThePlaceOfAnEarlierOneIsLookedAtAnew) {
+  World world({1024});
+  const wire::TensorRef earlier = world.ref({0, {16}, {}, 0});
+  world.access(1, {0, {16}, {}, 0}, Tag::kOutput);
+  world.map().begin_epoch();
+  world.renew(0, 32);  // smaller than the slice of before
+  wire::TensorRef now = world.ref({0, {8}, {}, 0});
+  ASSERT_EQ(now.buffer, earlier.buffer);
+  ASSERT_NE(now.generation, earlier.generation);
+  now.layout = earlier.layout;
+  Status why;
+  world.map().make_room(1);
+  EXPECT_EQ(world.map().find(now, &why), nullptr);
+  EXPECT_EQ(why.code(), StatusCode::kInvalidArgument) << why.describe();
 }
 
 View random_view(SeededRandom& random, uint32_t buffer, uint32_t rows, uint32_t columns) {

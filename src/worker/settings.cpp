@@ -1,5 +1,6 @@
 #include "worker/settings.h"
 
+#include <bit>
 #include <limits>
 
 #include <fmt/format.h>
@@ -13,9 +14,32 @@ namespace {
 constexpr double kDefaultWatchdog = 10;  // seconds
 constexpr std::uint64_t kMostMilliseconds = std::numeric_limits<Nanos>::max() / kMillisecond;
 
-Result<std::uint64_t> first_of_four(const Environment& environment, Variable variable) {
-  SIMPLER_ASSIGN_OR_RETURN(const auto values, environment.four_numbers(variable));
-  return values ? values->front() : 0;
+// 0 when the variable is not set. What a chip would refuse is refused here, where the variable's name is known.
+Result<std::uint64_t> window_of(const Environment& environment) {
+  SIMPLER_ASSIGN_OR_RETURN(const auto values, environment.four_numbers(Variable::kRingTaskWindow));
+  if (!values) {
+    return 0;
+  }
+  const std::uint64_t window = values->front();
+  if (!std::has_single_bit(window) || window < chip::kMinTaskWindow || window > chip::kMaxTaskWindow) {
+    return invalid_argument(
+        fmt::format("environment variable PTO2_RING_TASK_WINDOW has '{}': a power of two from 4 to {}", window,
+                    chip::kMaxTaskWindow));
+  }
+  return window;
+}
+
+Result<std::uint64_t> heap_of(const Environment& environment) {
+  SIMPLER_ASSIGN_OR_RETURN(const auto values, environment.four_numbers(Variable::kRingHeap));
+  if (!values) {
+    return 0;
+  }
+  const std::uint64_t bytes = values->front();
+  if (bytes < chip::kMinHeapBytes || bytes > chip::kMaxHeapBytes) {
+    return invalid_argument(fmt::format("environment variable PTO2_RING_HEAP has '{}': bytes, from {} to {}", bytes,
+                                        chip::kMinHeapBytes, chip::kMaxHeapBytes));
+  }
+  return bytes;
 }
 
 Result<Nanos> watchdog_of(const WorkerOptions& options, const Environment& environment) {
@@ -45,8 +69,8 @@ Result<Settings> settings_of(const WorkerOptions& options, const Environment& en
     }
   }
   SIMPLER_ASSIGN_OR_RETURN(settings.watchdog, watchdog_of(options, environment));
-  SIMPLER_ASSIGN_OR_RETURN(settings.chip_task_window, first_of_four(environment, Variable::kRingTaskWindow));
-  SIMPLER_ASSIGN_OR_RETURN(settings.chip_heap_bytes, first_of_four(environment, Variable::kRingHeap));
+  SIMPLER_ASSIGN_OR_RETURN(settings.chip_task_window, window_of(environment));
+  SIMPLER_ASSIGN_OR_RETURN(settings.chip_heap_bytes, heap_of(environment));
   settings.trace_folder = environment.text(Variable::kTrace).value_or("");
   return settings;
 }

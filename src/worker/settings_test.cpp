@@ -47,6 +47,9 @@ TEST(WorkerSettings, AWrongVariableIsNamedWithItsValue) {
             std::string::npos);
   EXPECT_NE(message(Variable::kSchedulerTimeoutMs, "99999999999999999").find("between 1 and"), std::string::npos);
   EXPECT_NE(message(Variable::kRingHeap, "1,2").find("PTO2_RING_HEAP"), std::string::npos);
+  EXPECT_NE(message(Variable::kRingHeap, "512").find("PTO2_RING_HEAP has '512': bytes, from 1024"), std::string::npos);
+  EXPECT_NE(message(Variable::kRingTaskWindow, "100").find("PTO2_RING_TASK_WINDOW has '100': a power of two"),
+            std::string::npos);
 }
 
 }  // namespace

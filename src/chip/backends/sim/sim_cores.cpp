@@ -23,9 +23,13 @@ WakeOptions wake_options(uint32_t threads) {
   return options;
 }
 
+// A block that waits naps again and again; what it naps on is posted when its run is stopped.
+constexpr WakeOptions kNapping{.spin = 0, .yield = 0, .posters_fence = true};
+
 }  // namespace
 
-SimCores::SimCores(const SimOptions& options) : options_(options), policy_(wake_options(options.threads)) {
+SimCores::SimCores(const SimOptions& options)
+    : options_(options), policy_(wake_options(options.threads)), napping_(kNapping) {
   const uint32_t count = aic_cores() + aiv_cores();
   for (uint32_t id = 0; id < count; ++id) {
     cores_.push_back(std::make_unique<SimCore>());

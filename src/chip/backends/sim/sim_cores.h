@@ -85,6 +85,7 @@ class SimCores {
   void report_throw(const device::Ticket& ticket, const std::string& what, const std::string& type);
   void account(uint64_t blocks, uint64_t kernel_cpu_ns);
   WakeWord& naps() { return naps_; }
+  WakePolicy& napping() { return napping_; }
 
  private:
   bool over() const { return participants_.load(std::memory_order_acquire) == 0; }
@@ -101,6 +102,7 @@ class SimCores {
 
   const SimOptions options_;
   WakePolicy policy_;
+  WakePolicy napping_;
   SimRun run_;
   std::vector<std::unique_ptr<SimCore>> cores_;  // AIC, then AIV
 

@@ -241,7 +241,7 @@ bool SimThread::pause() {
 // What the kernel waits for is not known here, so it looks again after a while that grows to a millisecond.
 void SimThread::nap() {
   const Nanos span = std::min<Nanos>((pauses_in_block_ - kYieldedPauses) * 20 * kMicrosecond, kMillisecond);
-  wait(chip_.naps(), chip_.policy(), Deadline::after(span), [this] { return scheduler_->stopped(); });
+  wait(chip_.naps(), chip_.napping(), Deadline::after(span), [this] { return scheduler_->stopped(); });
 }
 
 }  // namespace simpler::chip::sim
