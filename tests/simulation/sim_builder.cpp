@@ -95,7 +95,7 @@ bool Builder::close(SimRun& run) {
   while (run.scopes > 0 && !leave_open) end_scope(run);
   run.closed = true;
   building_ = false;
-  if (leave_open) run.disturbed = run.unbalanced = true;
+  if (leave_open) Scene::disturb(run, true);
   const Status status = scene_.engine->close_run(run.ref);
   if (leave_open == status.is_ok()) scene_.complain("close_run with unbalanced scopes: " + status.describe());
   judge_.hear_news();
@@ -104,7 +104,8 @@ bool Builder::close(SimRun& run) {
 
 bool Builder::fail(SimRun& run) {
   scene_.note("callback of run %u fails\n", static_cast<uint32_t>(run.id));
-  run.disturbed = run.closed = true;
+  Scene::disturb(run, true);
+  run.closed = true;
   building_ = false;
   scene_.engine->fail_run(run.ref, task_failed("simulated failure of the callback"));
   judge_.hear_news();
@@ -244,6 +245,13 @@ void Builder::draw_rest(const SimRun& run, Draft& draft) {
     draft.task.after.push_back(producer);
   }
   if (scene_.chance(1)) draft.timeout = 50 * kMillisecond;
+  judge_.demand(draft.task);
+  if (!scene_.plan.adds_edges) return;
+  for (const uint32_t earlier : draft.task.beside) {
+    draft.dependencies.push_back({scene_.tasks[earlier].id, scene_.chance(50)});
+    draft.task.after.push_back(earlier);
+  }
+  draft.task.beside.clear();
 }
 
 bool Builder::hand_in(SimRun& run, Draft& draft) {

@@ -13,6 +13,11 @@ std::string name_of(const SimTask& task) {
   return "task " + std::to_string(task.number);
 }
 
+void sort_unique(std::vector<uint32_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
 }  // namespace
 
 Judge::Judge(Scene& scene) : scene_(scene), spaces_(kBuffers), usage_(kBuffers) {}
@@ -31,24 +36,29 @@ void Judge::space_added() {
   usage_.emplace_back();
 }
 
-// Edges that the bytes demand of an accepted task, and the oracle's picture afterwards.
-void Judge::accepted(SimTask& task) {
+// Who used a cell before decides. A serial order needs the writer, and for a write the readers since then. The weaker
+// rules promise only that whoever reads a byte comes after its last writer.
+void Judge::demand(SimTask& task) const {
   for (size_t m = 0; m < task.views.size(); ++m) {
     for (size_t i = 0; i < task.views[m].size(); ++i) {
-      const View& view = task.views[m][i];
-      for (const uint8_t cell : view.cells) {
-        const Users& users = usage_[view.space][cell];
-        if (users.writer != kNoOne) task.after.push_back(users.writer);
-        if (writes(task.tags[m][i])) task.after.insert(task.after.end(), users.readers.begin(), users.readers.end());
+      const TensorArgType tag = task.tags[m][i];
+      const bool weak = scene_.plan.weak();
+      std::vector<uint32_t>& by_writer = weak && !reads(tag) ? task.beside : task.after;
+      std::vector<uint32_t>& by_readers = weak ? task.beside : task.after;
+      for (const uint8_t cell : task.views[m][i].cells) {
+        const Users& users = usage_[task.views[m][i].space][cell];
+        if (users.writer != kNoOne) by_writer.push_back(users.writer);
+        if (writes(tag)) by_readers.insert(by_readers.end(), users.readers.begin(), users.readers.end());
       }
     }
   }
-  std::sort(task.after.begin(), task.after.end());
-  task.after.erase(std::unique(task.after.begin(), task.after.end()), task.after.end());
-  use(task);
+  sort_unique(task.after);
+  sort_unique(task.beside);
+  std::erase_if(task.beside,
+                [&](uint32_t other) { return std::binary_search(task.after.begin(), task.after.end(), other); });
 }
 
-void Judge::use(const SimTask& task) {
+void Judge::accepted(const SimTask& task) {
   for (size_t m = 0; m < task.views.size(); ++m) {
     for (size_t i = 0; i < task.views[m].size(); ++i) {
       const View& view = task.views[m][i];
@@ -66,20 +76,14 @@ void Judge::use(const SimTask& task) {
 }
 
 void Judge::skipped(SimTask& task) {
+  if (!scene_.runs[task.run].disturbed) scene_.complain(name_of(task) + " is skipped in a quiet run");
   --task.members_left;
   task.fate = Fate::kFailed;
-  scene_.runs[task.run].disturbed = true;
 }
 
 void Judge::starts(SimTask& task, size_t member, const wire::Dispatch& dispatch) {
-  if (task.fate == Fate::kSucceeded) scene_.complain(name_of(task) + " runs twice");
+  check_start(task);
   if (task.fate == Fate::kWaiting) task.fate = Fate::kRunning;
-  for (const uint32_t earlier : task.after) {
-    if (scene_.tasks[earlier].fate != Fate::kSucceeded) {
-      scene_.complain(name_of(task) + " starts before its producer " + std::to_string(earlier) + " has succeeded");
-    }
-  }
-  if (!is_head(task.run)) scene_.complain(name_of(task) + " starts in a run that is not the head");
   if (dispatch.tensors != task.views[member].size()) scene_.complain("wrong number of tensors in a line");
   for (const View& view : task.views[member]) {
     if (!scene_.ground.tables->buffer_live(view.ref.buffer, view.ref.generation)) {
@@ -88,6 +92,21 @@ void Judge::starts(SimTask& task, size_t member, const wire::Dispatch& dispatch)
   }
   check_arguments(task, member, dispatch);
   task.digests[member] = digest_of(spaces_, task, member);
+}
+
+void Judge::check_start(const SimTask& task) {
+  if (task.fate == Fate::kSucceeded) scene_.complain(name_of(task) + " runs twice");
+  for (const uint32_t earlier : task.after) {
+    if (scene_.tasks[earlier].fate != Fate::kSucceeded) {
+      scene_.complain(name_of(task) + " starts before its producer " + std::to_string(earlier) + " has succeeded");
+    }
+  }
+  if (!is_head(task.run)) scene_.complain(name_of(task) + " starts in a run that is not the head");
+  if (scene_.runs[task.run].stopped) scene_.complain(name_of(task) + " starts although its run was stopped");
+  const bool overtakes = std::any_of(task.beside.begin(), task.beside.end(), [this](uint32_t other) {
+    return scene_.tasks[other].fate == Fate::kWaiting || scene_.tasks[other].fate == Fate::kRunning;
+  });
+  if (overtakes) ++scene_.result.overtaking;
 }
 
 // Whether every run before this one is over, and this one is not.
@@ -115,7 +134,7 @@ void Judge::check_arguments(const SimTask& task, size_t member, const wire::Disp
 void Judge::ends(SimTask& task, size_t member) {
   if (task.will_fail) {
     task.fate = Fate::kFailed;
-    scene_.runs[task.run].disturbed = true;
+    Scene::disturb(scene_.runs[task.run], false);
   } else {
     write(spaces_, task, member);
     task.ended[member] = true;
@@ -126,29 +145,37 @@ void Judge::ends(SimTask& task, size_t member) {
 void Judge::lost(SimTask& task) {
   --task.members_left;
   task.fate = Fate::kFailed;
+  Scene::disturb(scene_.runs[task.run], false);
 }
 
 void Judge::hear_news() {
   engine::EngineNews& news = scene_.engine->news();
-  for (const auto& finished : news.finished) {
-    for (const SimRun& run : scene_.runs) {
+  for (SimRun& run : scene_.runs) {
+    const engine::RunRecord& record = *run.ref.record;
+    // Its own deadline or one of a task: the engine cancels the run by itself.
+    if (std::any_of(record.errors.begin(), record.errors.end(),
+                    [](const Status& why) { return why.code() == StatusCode::kTimeout; })) {
+      Scene::disturb(run, true);
+    }
+    for (const auto& finished : news.finished) {
       if (run.ref.record == finished.record && run.id == finished.record->id) check_run_end(run);
     }
   }
   for (const auto& overdue : news.overdue) {
-    for (SimRun& run : scene_.runs) {
-      if (run.id == overdue.task.run) run.disturbed = true;
+    for (const SimRun& run : scene_.runs) {
+      if (run.id == overdue.task.run && !run.stopped) scene_.complain("a late task did not stop its run");
     }
   }
   news = {};
 }
 
-void Judge::check_run_end(const SimRun& run) {
+void Judge::check_run_end(SimRun& run) {
   const engine::RunRecord& record = *run.ref.record;
+  if (++run.ends > 1) scene_.complain("the end of a run is told twice");
   if (!run.disturbed && !record.errors.empty()) {
     scene_.complain("a quiet run failed: " + record.errors.front().describe());
   }
-  if (run.unbalanced && record.errors.empty()) scene_.complain("unbalanced scopes went unnoticed");
+  if (run.must_fail && record.errors.empty()) scene_.complain("a run that had to fail ended without an error");
   if (record.errors.empty() != (record.phase == RunPhase::kCompleted)) scene_.complain("phase and errors disagree");
   if (!record.errors.empty()) ++scene_.result.failed_runs;
 }
@@ -157,6 +184,7 @@ void Judge::close() {
   check_leftovers();
   for (const SimRun& run : scene_.runs) {
     if (!run.ref.record->is_done()) scene_.complain("a run is not terminal");
+    if (run.ends == 0) scene_.complain("the end of a run was not told");
     scene_.engine->release(run.ref);
   }
   for (const SimTask& task : scene_.tasks) {
@@ -182,6 +210,10 @@ void Judge::check_leftovers() {
 
 // Members that ended well, one after the other in the order of their submission, must have read and left the same.
 void Judge::compare_with_serial() {
+  for (const Bytes& space : spaces_) {
+    for (const uint64_t value : space) scene_.mix(value);
+  }
+  if (!scene_.plan.serial()) return;
   std::deque<Bytes> serial(spaces_.size());
   for (const SimTask& task : scene_.tasks) {
     for (size_t m = 0; m < task.views.size(); ++m) {
@@ -192,10 +224,7 @@ void Judge::compare_with_serial() {
       write(serial, task, m);
     }
   }
-  for (size_t space = 0; space < spaces_.size(); ++space) {
-    for (const uint64_t value : spaces_[space]) scene_.mix(value);
-    if (spaces_[space] != serial[space]) scene_.complain("the bytes differ from a serial execution");
-  }
+  if (spaces_ != serial) scene_.complain("the bytes differ from a serial execution");
 }
 
 uint64_t Judge::digest_of(const std::deque<Bytes>& spaces, const SimTask& task, size_t member) const {

@@ -19,7 +19,9 @@ class Judge {
   // Building.
   void run_begins();
   void space_added();
-  void accepted(SimTask& task);
+  // Says what the task must wait for, and what the rules leave unordered: to be asked before it is submitted.
+  void demand(SimTask& task) const;
+  void accepted(const SimTask& task);
 
   // Children.
   void skipped(SimTask& task);
@@ -41,10 +43,10 @@ class Judge {
   using Usage = std::array<Users, kCells>;
 
   void check_arguments(const SimTask& task, size_t member, const wire::Dispatch& dispatch);
-  void check_run_end(const SimRun& run);
+  void check_start(const SimTask& task);
+  void check_run_end(SimRun& run);
   void check_leftovers();
   void compare_with_serial();
-  void use(const SimTask& task);
   uint64_t digest_of(const std::deque<Bytes>& spaces, const SimTask& task, size_t member) const;
   static void write(std::deque<Bytes>& spaces, const SimTask& task, size_t member);
   bool is_head(uint32_t run) const;

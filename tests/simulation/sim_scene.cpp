@@ -33,7 +33,7 @@ BufferDescriptor Ground::describe() {
   return descriptor;
 }
 
-Plan draw_plan(SeededRandom& random) {
+Plan draw_plan(SeededRandom& random, uint64_t seed) {
   Plan plan;
   plan.options.window = 64U << random.below(3);
   plan.options.max_runs = static_cast<uint32_t>(1 + random.below(3));
@@ -48,6 +48,10 @@ Plan draw_plan(SeededRandom& random) {
   plan.slow_child = random.below(3) == 0;
   plan.big_allocations = random.below(3) == 0;
   plan.runs = static_cast<uint32_t>(1 + random.below(4));
+  // A draw of its own: what else a seed means does not depend on the rules.
+  const uint64_t rules = SeededRandom(~seed).below(8);
+  if (rules < 2) plan.options.inference = graph::Inference::kWritersOnly;
+  plan.adds_edges = rules == 1;
   return plan;
 }
 

@@ -63,8 +63,14 @@ struct Plan {
   bool may_cancel = false;
   bool slow_child = false;  // the first child hardly ever moves
   bool big_allocations = false;
+  // Under the weaker rules only: each task names the earlier ones that these rules do not order before it.
+  bool adds_edges = false;
+
+  bool weak() const { return options.inference == graph::Inference::kWritersOnly; }
+  // Whether the bytes must be those of a serial execution.
+  bool serial() const { return !weak() || adds_edges; }
 };
-Plan draw_plan(SeededRandom& random);
+Plan draw_plan(SeededRandom& random, uint64_t seed);
 
 struct View {
   wire::TensorRef ref;
@@ -80,7 +86,8 @@ struct SimTask {
   engine::TaskId id;
   std::vector<std::vector<View>> views;  // by member
   std::vector<std::vector<TensorArgType>> tags;
-  std::vector<uint32_t> after;  // tasks that a byte or an explicit edge demands
+  std::vector<uint32_t> after;   // tasks that must have succeeded before it starts: by a byte or by an explicit edge
+  std::vector<uint32_t> beside;  // tasks of a common byte that nothing orders before it
   uint32_t members_left = 0;
   bool will_fail = false;
   Fate fate = Fate::kWaiting;
@@ -94,16 +101,18 @@ struct SimRun {
   uint32_t first_task = 0;
   uint32_t planned = 0;  // tasks
   uint32_t scopes = 0;
-  bool disturbed = false;  // cancelled, failed, or a task of it failed
-  bool unbalanced = false;
+  bool disturbed = false;  // cancelled, failed, timed, or a task of it failed: it may end with errors
+  bool must_fail = false;  // it has to end with errors
+  bool stopped = false;    // nothing of it may start any more
   bool closed = false;
+  uint32_t ends = 0;                   // times the engine told that it is over
   std::vector<uint32_t> spaces;        // allocations that can be named
   std::vector<uint32_t> scope_spaces;  // how many of them at each scope_begin
 };
 
 struct Scene {
   Scene(Ground& shared_ground, uint64_t seed, bool wants_trace)
-      : ground(shared_ground), random(seed), trace(wants_trace), plan(draw_plan(random)) {
+      : ground(shared_ground), random(seed), trace(wants_trace), plan(draw_plan(random, seed)) {
     engine.emplace(plan.options, *ground.tables, *ground.arena, ground.heap.get());
     refs.assign(ground.buffers.begin(), ground.buffers.end());
   }
@@ -115,6 +124,11 @@ struct Scene {
   void mix(uint64_t value) { result.digest = (result.digest ^ value) * 0x9E3779B97F4A7C15U + 0x1234567; }
   void complain(const std::string& problem) {
     if (result.problem.empty()) result.problem = problem;
+  }
+  // The run has an error for a reason that is not the engine's.
+  static void disturb(SimRun& run, bool stops) {
+    run.disturbed = run.must_fail = true;
+    run.stopped = run.stopped || stops;
   }
   bool chance(uint32_t percent) { return random.below(100) < percent; }
 

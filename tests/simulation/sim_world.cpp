@@ -173,7 +173,7 @@ class World {
     SimRun& run = scene_.runs[scene_.random.below(scene_.runs.size())];
     if (run.ref.record->id != run.id) return false;
     scene_.note("cancel run %u\n", static_cast<uint32_t>(run.id));
-    if (!run.ref.record->is_done()) run.disturbed = true;
+    if (!run.ref.record->is_done()) Scene::disturb(run, true);
     scene_.engine->cancel(run.ref, cancelled("simulated cancel"));
     judge_.hear_news();
     return true;
