@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     test = verb("test", "build the release tree and run every suite")
     test.add_argument("--only", metavar="PATTERN", help="run the tests whose name this regular expression matches")
-    test.add_argument("--all", action="store_true", help="then the sanitizers (ASan+UBSan, TSan) and lint")
+    test.add_argument("--all", action="store_true", help="then seeded worlds, the sanitizers (ASan+UBSan, TSan) and lint")
     test.add_argument("--sanitizers", action="store_true", help="only the sanitizers")
     build = verb("build", "build one tree; without --preset the release tree and the Python extension")
     build.add_argument("--preset", default="release", help="a preset of CMakePresets.json: release, debug, asan, tsan, clang")

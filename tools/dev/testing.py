@@ -1,4 +1,4 @@
-"""The verb `test`: the release suites, and with --all the sanitizers and lint.
+"""The verb `test`: the release suites, and with --all seeded worlds, the sanitizers and lint.
 
 A part whose folder is not in the checkout has nothing to run; every part that is there must pass. The runners' closing
 lines are kept and printed again at the end.
@@ -7,12 +7,17 @@ lines are kept and printed again at the end.
 from __future__ import annotations
 
 import platform
+import time
 from pathlib import Path
 
 import building
 import linting
 import pythons
 from console import REPORTS, ROOT, Failure, output_of, run, say, stray_processes
+
+# Processor time that `test --all` spends on seeded worlds, and seeds that one day has for itself: more than it can run.
+WORLD_SECONDS = 90
+SEEDS_OF_A_DAY = 10_000_000
 
 # Leaks count as failures; a sanitizer report ends the program, so that a test cannot pass by ignoring it.
 SANITIZER_ENVIRONMENT = {
@@ -23,7 +28,7 @@ SANITIZER_ENVIRONMENT = {
 
 
 def test(only: str | None, everything: bool, wanted_python: str | None) -> None:
-    """Build and run the release suites; with `everything`, the sanitizers and lint after them."""
+    """Build and run the release suites; with `everything`, worlds, the sanitizers and lint after them."""
     for old in REPORTS.glob("*.txt"):
         old.unlink()
     with building.exclusive():
@@ -37,6 +42,8 @@ def test(only: str | None, everything: bool, wanted_python: str | None) -> None:
             _demo_check()
         _no_strays("test")
         if everything:
+            if only is None and worlds_program() is not None:
+                worlds(seed_of_today(), WORLD_SECONDS)
             sanitizers(only)
     if everything:
         linting.lint(wanted_python, fix=False)
@@ -50,6 +57,28 @@ def sanitizers(only: str | None = None) -> None:
     building.build("tsan", "thread_suites")
     ctest("tsan", only=only, label="threads")
     _no_strays("sanitizers")
+
+
+def worlds_program() -> Path | None:
+    """Return the program that runs seeded worlds of the engine, or None when the checkout lacks it."""
+    program = building.tree("release") / "tests" / "simulation" / "simulation_worlds"
+    return program if program.exists() else None
+
+
+def worlds(first: int, seconds: float) -> None:
+    """Spend `seconds` of processor time on worlds from seed `first` on. Raises Failure when one breaks a rule."""
+    program = worlds_program()
+    if program is None:
+        raise Failure("simulation_worlds is not built in this checkout", 2)
+    jobs = min(2, building.jobs())
+    say(f"{seconds:g} s of worlds from seed {first}; a failing seed is printed with the command that replays it")
+    seeds = ["--first", str(first), "--seeds", str(10**12)]
+    run([program, *seeds, "--jobs", str(jobs), "--seconds", f"{seconds / jobs:g}"], report="worlds.txt")
+
+
+def seed_of_today() -> int:
+    """Return a first seed that differs from day to day, so that each day's runs see worlds that none has seen."""
+    return int(time.time() // 86400) * SEEDS_OF_A_DAY
 
 
 def demo_groups() -> tuple[str, ...]:
@@ -78,6 +107,8 @@ def closing_lines() -> None:
 
 def _closing(text: str) -> list[str]:
     lines = [line for line in text.splitlines() if "tests passed," in line or "tests failed out of" in line]
+    if not lines:
+        lines = [line for line in text.splitlines() if " worlds from seed " in line and line.endswith(" bad")]
     if not lines:
         lines = [line for line in text.splitlines() if line.startswith("=") and (" passed" in line or " failed" in line)]
     return lines[-1:]

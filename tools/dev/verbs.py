@@ -103,12 +103,9 @@ def _soak(options: argparse.Namespace) -> int:
     """Spend half of the time on seeded worlds of the engine, then repeat the suites that fork and kill."""
     with building.exclusive():
         building.prepare(options.python, "test")
-        tree = building.build("release")
-    program = tree / "tests" / "simulation" / "simulation_worlds"
-    if not program.exists():
-        raise Failure(f"{program.relative_to(ROOT)} is not built in this checkout", 2)
+        building.build("release")
     end = time.monotonic() + options.minutes * 60
-    run([program, "--seeds", str(10**12), "--first", str(options.seed), "--seconds", str(int(options.minutes * 30))])
+    testing.worlds(options.seed, seconds=options.minutes * 30 * min(2, building.jobs()))
     rounds = 0
     while time.monotonic() < end:
         rounds += 1
