@@ -16,10 +16,14 @@ void FaultPlan::fail_nth(uint64_t nth, Status status) {
   fail_at(std::string(), nth, std::move(status));
 }
 
+void FaultPlan::on_reach(Hook hook) {
+  hook_ = std::move(hook);
+}
+
 Status FaultPlan::reach(std::string_view point) {
+  Status outcome = hook_ ? hook_(point) : Status::ok();
   MutexLock held(mutex_);
   reached_.emplace_back(point);
-  Status outcome;
   for (Planned& plan : planned_) {
     if (plan.countdown == 0 || (!plan.point.empty() && plan.point != point)) continue;
     if (--plan.countdown == 0 && outcome.is_ok()) {

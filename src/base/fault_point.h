@@ -3,11 +3,11 @@
 // A component takes a `FaultPlan*` in its options, null in production, and writes
 //   SIMPLER_RETURN_IF_ERROR(fault_point(plan, "mapping.secure"));
 // before the step. A plan counts every point that is reached, so a sweep fails the first, the second, the third ...
-// until a run reaches no more.
+// until a run reaches no more. A process made by a fork has a copy of the plan and counts on its own.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +25,11 @@ class FaultPlan {
   // The `nth` point reached from now on fails, whatever its name.
   void fail_nth(uint64_t nth, Status status);
 
+  // Calls back at every point, on the thread that is there and under no lock: what else may happen at a step than that
+  // it fails. A failure that it returns ends the point like a planned one. Set before the plan is given away.
+  using Hook = std::function<Status(std::string_view point)>;
+  void on_reach(Hook hook);
+
   // Called by fault_point: counts, and says how this one ends.
   Status reach(std::string_view point);
 
@@ -40,6 +45,7 @@ class FaultPlan {
     Status status;
   };
 
+  Hook hook_;
   mutable Mutex mutex_;
   std::vector<Planned> planned_ SIMPLER_GUARDED_BY(mutex_);
   std::vector<std::string> reached_ SIMPLER_GUARDED_BY(mutex_);

@@ -38,6 +38,20 @@ TEST(FaultPlan, FailsOneNamedReachOnlyAndCountsAll) {
   EXPECT_TRUE(fault_point(nullptr, "map").is_ok());
 }
 
+TEST(FaultPlan, AHookIsCalledAtEveryPointAndMayFailIt) {
+  FaultPlan plan;
+  std::vector<std::string> seen;
+  plan.on_reach([&](std::string_view point) {
+    seen.emplace_back(point);
+    return plan.reached().size() == 1 ? internal_error("by the hook") : Status::ok();  // no lock of the plan is held
+  });
+  plan.fail_at("fork", 1, resource_exhausted("planned"));
+  EXPECT_TRUE(fault_point(&plan, "map").is_ok());
+  EXPECT_EQ(fault_point(&plan, "fork").message(), "by the hook");
+  EXPECT_TRUE(fault_point(&plan, "fork").is_ok());
+  EXPECT_EQ(seen, (std::vector<std::string>{"map", "fork", "fork"}));
+}
+
 TEST(FaultPlan, ASweepFailsEachStepOnceAndEndsWhenNoneIsLeft) {
   std::set<size_t> failed_at;
   uint64_t nth = 1;
