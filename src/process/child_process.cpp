@@ -77,8 +77,9 @@ void complain(const std::string& name, const char* what) {
   int status = kThrewExitStatus;
   try {
     unblock_child_signals();
-    if (options.own_group) ::setpgid(0, 0);
     ::prctl(PR_SET_NAME, options.name.c_str());
+    if (!fault_point(options.faults, "process.child.forked").is_ok()) ::_exit(status);
+    if (options.own_group) ::setpgid(0, 0);
     std::vector<int> keep = options.keep_fds;
     const int ready = options.ready != nullptr ? options.ready->fd() : -1;
     keep.push_back(ready);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/unique_fd.h"
 #include "simpler/status.h"
 
@@ -81,6 +82,8 @@ struct ForkOptions {
   bool own_group = false;
   std::vector<int> keep_fds = {};      // beyond 0, 1 and 2
   const ReadySignal* ready = nullptr;  // kept open for the child
+  // "process.child.forked": in the child, before it has a group of its own or has closed anything.
+  FaultPlan* faults = nullptr;
 };
 
 class Child {
