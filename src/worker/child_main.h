@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "process/child_process.h"
 #include "simpler/kernel.h"
 #include "simpler/worker.h"
@@ -41,6 +42,7 @@ struct ChildPlan {
   TaskTrace trace;
   std::uint32_t chip_threads = 1;      // OS threads of each chip
   std::uint32_t runnable_threads = 2;  // of the whole tree, for the waiting policy
+  FaultPlan* faults = nullptr;         // null in production
 };
 
 int child_main(const ChildPlan& plan, ChildKind kind, std::uint32_t index, std::size_t mailbox,

@@ -146,7 +146,7 @@ Status ChipLevel::check_eligible(CallableKind kind) const {
   return wrong_type(fmt::format("a level-2 worker runs chip callables only, not {}", name_of(kind)));
 }
 
-Status ChipLevel::start(const std::vector<Registered>& callables, std::function<bool()>, Deadline) {
+Status ChipLevel::start(LevelStart start, Deadline) {
   if (getrandom(owner_.data(), owner_.size(), 0) != static_cast<ssize_t>(owner_.size())) {
     return system_error(errno, "getrandom");
   }
@@ -160,7 +160,7 @@ Status ChipLevel::start(const std::vector<Registered>& callables, std::function<
   options.kernels = kernels_.get();
   options.logger = &logger_;
   SIMPLER_ASSIGN_OR_RETURN(chip_, chip::ChipWorker::create(options));
-  for (const Registered& callable : callables) {
+  for (const Registered& callable : start.callables) {
     SIMPLER_RETURN_IF_ERROR(chip_->register_callable(callable.handle->index, callable.chip_bytes)
                                 .context(fmt::format("init: callable '{}'", callable.handle->name)));
   }

@@ -30,7 +30,7 @@ class ChipLevel final : public Level {
   ~ChipLevel() override;
 
   Status check_eligible(CallableKind kind) const override;
-  Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) override;
+  Status start(LevelStart start, Deadline deadline) override;
   Status add_callable(const Registered& callable, bool& undone) override;
   bool idle() override;
   Status remove_callable(const Registered& callable) override;

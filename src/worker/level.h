@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "callable/registry.h"
 #include "simpler/worker.h"
 #include "worker/buffer_state.h"
@@ -26,14 +27,19 @@ struct Registered {
   HostCallable host;                  // host callables
 };
 
+struct LevelStart {
+  std::vector<Registered> callables;
+  std::function<bool()> cancelled;  // true: somebody closes the worker while it starts
+  FaultPlan* faults = nullptr;      // null in production
+};
+
 class Level {
  public:
   virtual ~Level() = default;
 
   // Why a callable of this kind could not run anywhere here, or ok.
   virtual Status check_eligible(CallableKind kind) const = 0;
-  virtual Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled,
-                       Deadline deadline) = 0;
+  virtual Status start(LevelStart start, Deadline deadline) = 0;
   // After start: makes the callable known to everybody that may run it, or to nobody. `undone` is false when somebody
   // may know a refused one nevertheless.
   virtual Status add_callable(const Registered& callable, bool& undone) = 0;

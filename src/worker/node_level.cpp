@@ -98,9 +98,11 @@ Status NodeLevel::check_eligible(CallableKind kind) const {
   return Status::ok();
 }
 
-Status NodeLevel::start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) {
-  Tree::Start start{.options = options_, .language = language_, .cancelled = std::move(cancelled)};
-  for (const Registered& callable : callables) {
+Status NodeLevel::start(LevelStart given, Deadline deadline) {
+  faults_ = given.faults;
+  Tree::Start start{
+      .options = options_, .language = language_, .cancelled = std::move(given.cancelled), .faults = faults_};
+  for (const Registered& callable : given.callables) {
     start.names.emplace_back(callable.handle->index, callable.handle->name);
     if (is_host_kind(callable.handle->kind)) {
       start.host_table.put(callable.handle->index, callable.handle->name, callable.host.function);
@@ -111,10 +113,13 @@ Status NodeLevel::start(const std::vector<Registered>& callables, std::function<
   }
   SIMPLER_ASSIGN_OR_RETURN(std::shared_ptr<Tree> tree, Tree::start(std::move(start), deadline));
   tree_ = std::move(tree);
-  for (const Registered& callable : callables) {
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.publish"));
+  for (const Registered& callable : given.callables) {
     SIMPLER_RETURN_IF_ERROR(publish(callable));
   }
-  return Status::ok();
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.ready"));
+  // A child that said it is ready and ended since is an error of this start, not of the first task.
+  return tree_->all_alive().context("init");
 }
 
 Status NodeLevel::publish(const Registered& callable) {
@@ -239,6 +244,7 @@ Status NodeLevel::stop(Deadline deadline, bool kill) {
     buffer->mark_released();
     buffers_.remove(buffer->descriptor.identity);
   }
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "close.parent.unmap"));
   tree_.reset();
   return Status::ok();
 }

@@ -22,7 +22,7 @@ class NodeLevel final : public Level {
   ~NodeLevel() override;
 
   Status check_eligible(CallableKind kind) const override;
-  Status start(const std::vector<Registered>& callables, std::function<bool()> cancelled, Deadline deadline) override;
+  Status start(LevelStart start, Deadline deadline) override;
   Status add_callable(const Registered& callable, bool& undone) override;
   bool idle() override;
   Status remove_callable(const Registered& callable) override;
@@ -88,6 +88,7 @@ class NodeLevel final : public Level {
   const WorkerOptions options_;
   const HostLanguage& language_;
   const callable::Registry& registry_;
+  FaultPlan* faults_ = nullptr;
   std::shared_ptr<Tree> tree_;
   memory::HostStore store_;
   BufferList buffers_;

@@ -26,8 +26,10 @@ Result<ChipTensor> chip_tensor(const memory::MappedTensor& tensor, const BufferD
 
 Status ChipHandler::read_arguments(const lane::Task& task) {
   memory::ArgsView view;
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "task.chip.decode"));
   SIMPLER_RETURN_IF_ERROR(reader_.open(task.dispatch, view));
   tensors_.clear();
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "task.chip.import"));
   for (std::uint32_t i = 0; i < view.tensor_count(); ++i) {
     memory::MappedTensor tensor;
     SIMPLER_RETURN_IF_ERROR(view.tensor(i, tensor));
@@ -48,8 +50,10 @@ Status ChipHandler::run(const lane::Task& task) {
   if (config == nullptr) {
     return corrupt(fmt::format("config {} is not in the table", task.dispatch.config));
   }
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "task.chip.run"));
   const trace::Span span = trace_.span(task.dispatch.callable, task.dispatch.slot);
   Status status = chip_.run(task.dispatch.callable, {tensors_, scalars_}, config->config);
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "task.chip.ran"));
   user_time_.set(chip_.statistics().kernel_cpu_ns);
   if (status.is_ok()) [[likely]] {
     return status;

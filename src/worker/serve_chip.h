@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/fault_point.h"
 #include "chip/chip_worker.h"
 #include "lane/handler.h"
 #include "memory/args_view.h"
@@ -18,14 +19,17 @@ Result<ChipTensor> chip_tensor(const memory::MappedTensor& tensor, const BufferD
 
 class ChipHandler final : public lane::Handler {
  public:
+  // Fault points of a task, in their order: "task.chip.decode" with the line taken, "task.chip.import" before its
+  // buffers are looked for, "task.chip.run" with the arguments made, "task.chip.ran".
   ChipHandler(chip::ChipWorker& chip, memory::SharedTablesView tables, memory::ArgsReader& reader,
-              memory::ImportRegistry& imports, UserTime user_time, TaskTrace trace)
+              memory::ImportRegistry& imports, UserTime user_time, TaskTrace trace, FaultPlan* faults = nullptr)
       : chip_(chip),
         tables_(tables),
         reader_(reader),
         imports_(imports),
         user_time_(user_time),
-        trace_(std::move(trace)) {}
+        trace_(std::move(trace)),
+        faults_(faults) {}
 
   Status run(const lane::Task& task) override;
   Result<lane::ControlAnswer> control(const lane::ControlCall& call) override;
@@ -40,6 +44,7 @@ class ChipHandler final : public lane::Handler {
   memory::ImportRegistry& imports_;
   UserTime user_time_;
   TaskTrace trace_;
+  FaultPlan* faults_;
   std::vector<ChipTensor> tensors_;
   std::vector<std::uint64_t> scalars_;
 };

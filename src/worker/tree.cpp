@@ -79,6 +79,7 @@ engine::DriverOptions driver_options(const WorkerOptions& options, const HostLan
 Tree::Tree(const Start& start)
     : options_(start.options),
       language_(start.language),
+      faults_(start.faults),
       policy_({.runnable_threads = runnable_threads(start.options)}) {}
 
 Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
@@ -88,8 +89,10 @@ Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
   const Environment environment = Environment::capture();
   SIMPLER_ASSIGN_OR_RETURN(tree->settings_, settings_of(start.options, environment));
   tree->logger_.set_level(tree->settings_.log_level);
+  SIMPLER_RETURN_IF_ERROR(fault_point(start.faults, "start.parent.memory"));
   SIMPLER_ASSIGN_OR_RETURN(tree->memory_, LevelMemory::create(start.options, hosts + chips, kQueueDepth));
   if (chips > 0) {
+    SIMPLER_RETURN_IF_ERROR(fault_point(start.faults, "start.parent.kernels"));
     SIMPLER_ASSIGN_OR_RETURN(const kernels::CatalogOptions catalog, kernels::catalog_options(environment));
     SIMPLER_ASSIGN_OR_RETURN(tree->kernels_, kernels::Catalog::open(catalog));
   }
@@ -104,26 +107,30 @@ Result<std::unique_ptr<Tree>> Tree::start(Start start, Deadline deadline) {
                  .kernels = tree->kernels_.get(),
                  .trace = TaskTrace(tree->recorder_.get()),
                  .chip_threads = threads_of_a_chip(start.options),
-                 .runnable_threads = runnable_threads(start.options)};
+                 .runnable_threads = runnable_threads(start.options),
+                 .faults = start.faults};
   for (const auto& [index, name] : start.names) {
     tree->plan_.trace.put(index, tree->trace_name(name));
   }
-  const process::ForkPoint::Registration hooks =
-      process::ForkPoint::of_process().add(kLanguageRank, {.before = [&] { call(start.language.before_fork); },
-                                                           .in_parent = [&] { call(start.language.after_fork_parent); },
-                                                           .in_child = [&] { call(start.language.after_fork_child); }});
-  Status status = tree->fork_group(ChildKind::kHost, hosts, start, deadline);
-  if (status.is_ok()) {
-    status = tree->fork_group(ChildKind::kChip, chips, start, deadline);
-  }
+  Status status = tree->start_children(start, deadline);
   if (status.is_ok()) {
     status = tree->connect();
   }
   if (!status.is_ok()) {
     tree->abort();
-    return status;
+    return std::move(status).context("init");
   }
   return tree;
+}
+
+Status Tree::start_children(const Start& start, Deadline deadline) {
+  const process::ForkPoint::Registration hooks =
+      process::ForkPoint::of_process().add(kLanguageRank, {.before = [&] { call(start.language.before_fork); },
+                                                           .in_parent = [&] { call(start.language.after_fork_parent); },
+                                                           .in_child = [&] { call(start.language.after_fork_child); }});
+  const auto hosts = static_cast<std::uint32_t>(start.options.num_sub_workers);
+  SIMPLER_RETURN_IF_ERROR(fork_group(ChildKind::kHost, hosts, start, deadline));
+  return fork_group(ChildKind::kChip, static_cast<std::uint32_t>(start.options.device_ids.size()), start, deadline);
 }
 
 Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start, Deadline deadline) {
@@ -137,24 +144,27 @@ Status Tree::fork_group(ChildKind kind, std::uint32_t count, const Start& start,
   for (std::uint32_t index = 0; index < count; ++index) {
     const std::size_t mailbox = children_.size();
     const std::string name = name_of_child(kind, index);
-    process::ForkOptions fork_options{.name = name, .own_group = true, .keep_fds = start.keep_fds, .ready = &ready};
+    process::ForkOptions fork_options{
+        .name = name, .own_group = true, .keep_fds = start.keep_fds, .ready = &ready, .faults = faults_};
+    SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.fork"));
     SIMPLER_ASSIGN_OR_RETURN(process::Child child,
                              process::fork_child(fork_options, [&](process::ChildContext& context) {
                                return child_main(plan_, kind, index, mailbox, context);
                              }));
     children_.push_back({.kind = kind, .index = index, .name = name, .process = child});
     processes.push_back(std::move(child));
+    SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.forked"));
   }
   chips_ += kind == ChildKind::kChip ? count : 0;
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.await"));
   return process::wait_ready(processes, &ready, deadline, [&](std::size_t child) -> std::optional<Status> {
     if (start.cancelled && start.cancelled()) {
-      return cancelled("init: the worker was closed while it started");
+      return cancelled("the worker was closed while it started");
     }
     std::optional<Status> outcome = startup_outcome(memory_->mailbox(first + child).startup);
     if (outcome && !outcome->is_ok()) {
       const Child& failed = children_[first + child];
-      return std::move(*outcome).context(
-          fmt::format("init: {} (pid {}) could not start", failed.name, failed.process.pid()));
+      return std::move(*outcome).context(fmt::format("{} (pid {}) could not start", failed.name, failed.process.pid()));
     }
     return outcome;
   });
@@ -170,6 +180,7 @@ Status Tree::start_trace() {
   if (trace_path_.empty()) {
     return Status::ok();
   }
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.trace"));
   SIMPLER_ASSIGN_OR_RETURN(
       recorder_, trace::Recorder::create(
                      {.threads = kTracedThreads, .events_per_thread = kTracedEvents, .process_name = "simpler"}));
@@ -182,6 +193,7 @@ trace::NameId Tree::trace_name(std::string_view callable) {
 }
 
 Status Tree::connect() {
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.connect"));
   driver_ = std::make_unique<engine::Driver>(driver_options(options_, language_), memory_->tables(), memory_->arena(),
                                              &memory_->heap(), memory_->doorbell(), policy_, clock_);
   SIMPLER_ASSIGN_OR_RETURN(watch_, process::Watch::of_process());
@@ -202,8 +214,10 @@ Status Tree::connect() {
   driver_->on_overdue([this](LaneId lane, engine::TaskId) { kill_lane(lane); });
   driver_->on_warning([this](const std::string& text) { logger_.log(LogLevel::kWarn, "scheduler", text); });
   driver_->on_condemned([this](LaneId lane, const Status&) { kill_lane(lane); });
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.scheduler"));
   driver_->start();
   driver_running_ = true;
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.watch"));
   for (Child& child : children_) {
     child.watched = true;
     child.token = watch_->add_child(child.process, [this, &child](const process::ExitInfo& info) {
@@ -211,6 +225,15 @@ Status Tree::connect() {
       child.control->lose(why);
       driver_->lane_lost(child.lane_id, std::move(why));
     });
+  }
+  return Status::ok();
+}
+
+Status Tree::all_alive() const {
+  for (const Child& child : children_) {
+    if (const std::optional<process::ExitInfo> info = child.process.exit_info()) {
+      return info->to_status(child.name).context("start-up failed");
+    }
   }
   return Status::ok();
 }
@@ -304,11 +327,13 @@ void Tree::end_runs() {
 }
 
 Status Tree::stop(Deadline deadline, bool kill) {
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "close.parent.scheduler"));
   if (driver_running_) {
     driver_->stop();
     driver_running_ = false;
   }
   for (Child& child : children_) {
+    SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "close.parent.ask"));
     if (std::exchange(child.watched, false)) {
       watch_->remove_child(child.token);
     }
@@ -322,10 +347,14 @@ Status Tree::stop(Deadline deadline, bool kill) {
       processes.push_back(child.process);
     }
   }
+  SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "close.parent.reap"));
   const process::ReapOptions options =
       kill ? process::ReapOptions{.leave_percent = 20, .terminate_percent = 10} : process::ReapOptions{};
   SIMPLER_RETURN_IF_ERROR(process::reap(processes, deadline, options).status());
   end_runs();
+  if (recorder_ != nullptr) {
+    SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "close.parent.trace"));
+  }
   if (const std::unique_ptr<trace::Recorder> recorder = std::exchange(recorder_, nullptr)) {
     return trace::write_chrome_json(recorder->snapshot(), trace_path_);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "base/wake_word.h"
 #include "engine/driver.h"
@@ -39,10 +40,13 @@ class Tree {
     std::vector<std::pair<std::uint16_t, std::string>> names;  // of all callables, by index
     std::vector<int> keep_fds;
     std::function<bool()> cancelled;  // true: somebody closes the worker while it starts
+    FaultPlan* faults = nullptr;      // null in production
   };
 
   // Throws nothing. On failure every process that was started is gone.
   static Result<std::unique_ptr<Tree>> start(Start start, Deadline deadline);
+  // The last look of a start: how the first child ended that is there no more, or ok.
+  Status all_alive() const;
   ~Tree();
   Tree(const Tree&) = delete;
   Tree& operator=(const Tree&) = delete;
@@ -89,6 +93,7 @@ class Tree {
   };
 
   explicit Tree(const Start& start);
+  Status start_children(const Start& start, Deadline deadline);
   Status fork_group(ChildKind kind, std::uint32_t count, const Start& start, Deadline deadline);
   Status start_trace();
   Status connect();
@@ -102,6 +107,7 @@ class Tree {
   Logger logger_;
   std::string trace_path_;  // empty: not traced
   HostLanguage language_;
+  FaultPlan* faults_;
   WakePolicy policy_;
   SteadyClock clock_;
   std::shared_ptr<LevelMemory> memory_;

@@ -9,6 +9,7 @@
 #include "spec/registry.h"
 #include "worker/callable_state.h"
 #include "worker/chip_level.h"
+#include "worker/faults.h"
 #include "worker/node_level.h"
 #include "worker/options.h"
 #include "worker/orchestrator_state.h"
@@ -141,7 +142,8 @@ void Worker::Impl::start() {
   const auto given_up = [this] {
     return lifecycle.init_cancelled() || (language.interrupted && language.interrupted());
   };
-  worker::raise_if_error(level->start(all, given_up, after_seconds(options.startup_timeout_s)));
+  worker::raise_if_error(level->start({.callables = std::move(all), .cancelled = given_up, .faults = faults},
+                                      after_seconds(options.startup_timeout_s)));
 }
 
 Worker::Worker(WorkerOptions options) {
@@ -214,6 +216,17 @@ void set_host_language(Worker& target, HostLanguage language) {
   target.impl().language = std::move(language);
 }
 
+namespace worker {
+
+void set_fault_plan(Worker& target, FaultPlan* plan) {
+  if (target.impl().lifecycle.state() != WorkerState::kNew) {
+    raise(failed_precondition("set_fault_plan: only before init()"));
+  }
+  target.impl().faults = plan;
+}
+
+}  // namespace worker
+
 void Worker::unregister(const CallableHandle& handle) {
   impl_->check_process("unregister");
   if (!handle.valid()) {
@@ -270,6 +283,7 @@ void Worker::close() {
   if (impl_->finished) {
     return;
   }
+  worker::raise_if_error(fault_point(impl_->faults, "close.parent.drain"));
   Status drained = impl_->level->drain(deadline);
   if (!drained.is_ok()) {
     worker::raise(std::move(drained).context("close: runs are still going; close again, or terminate"));

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "base/mutex.h"
 #include "callable/registry.h"
 #include "process/fork_point.h"
@@ -35,7 +36,8 @@ struct Worker::Impl {
   const WorkerOptions options;
   const process::ProcessMark mark;
   callable::Registry registry;
-  HostLanguage language;  // set before init
+  HostLanguage language;        // set before init
+  FaultPlan* faults = nullptr;  // as `language`; null in production
   worker::Lifecycle lifecycle;
   std::unique_ptr<worker::Level> level;
 

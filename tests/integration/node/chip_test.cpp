@@ -9,13 +9,6 @@ namespace {
 constexpr ArgDirection kIn = ArgDirection::kIn;
 constexpr ArgDirection kOut = ArgDirection::kOut;
 
-ChipCallable graph(const char* entry, const std::vector<ArgDirection>& signature) {
-  const std::vector<ArgDirection> binary = {kIn, kIn, kOut};
-  const std::vector<ChipChild> children = {{0, CoreCallable::builtin(binary, {"multiply", 1})},
-                                           {1, CoreCallable::builtin(binary, {"add", 1})}};
-  return ChipCallable::build(signature, entry, read_file(GRAPHS), children);
-}
-
 float* floats(const Buffer& buffer) {
   return reinterpret_cast<float*>(buffer.data());
 }

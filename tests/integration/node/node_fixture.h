@@ -43,6 +43,14 @@ inline std::vector<std::byte> read_file(const char* path) {
   return {bytes.begin(), bytes.end()};
 }
 
+// A graph of graphs.cpp.
+inline ChipCallable graph(const char* entry, const std::vector<ArgDirection>& signature) {
+  const std::vector<ArgDirection> binary = {ArgDirection::kIn, ArgDirection::kIn, ArgDirection::kOut};
+  const std::vector<ChipChild> children = {{0, CoreCallable::builtin(binary, {"multiply", 1})},
+                                           {1, CoreCallable::builtin(binary, {"add", 1})}};
+  return ChipCallable::build(signature, entry, read_file(GRAPHS), children);
+}
+
 class NodeTest : public ::testing::Test {
  protected:
   explicit NodeTest(int children = 2) : NodeTest(WorkerOptions{.level = 3, .num_sub_workers = children}) {}
