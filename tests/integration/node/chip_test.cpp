@@ -1,7 +1,15 @@
 // Chips under a worker: level 2 in this process, level 3 in children, on every simulated platform with equal bytes.
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/fault_point.h"
 #include "node_fixture.h"
+#include "process/process_test_support.h"
+#include "worker/faults.h"
 
 namespace simpler::testing {
 namespace {
@@ -128,6 +136,139 @@ TEST_P(ChipTest, ACallableRegisteredOnAReadyWorkerRuns) {
 
 INSTANTIATE_TEST_SUITE_P(Platforms, ChipTest, ::testing::Values("a2a3sim", "a5sim", "tiny"),
                          [](const auto& given) { return std::string(given.param); });
+
+// What a chip child passes on the way through its tasks, with the shared mappings that it has there.
+struct Passed {
+  struct Place {
+    std::array<char, 32> point{};
+    std::size_t mappings = 0;
+  };
+  std::array<Place, 64> places;
+  std::size_t count = 0;  // the one chip child writes, the parent reads once the run is over
+
+  void note(std::string_view point) {
+    places.at(count) = {};
+    std::memcpy(places[count].point.data(), point.data(), std::min<std::size_t>(point.size(), 31));
+    std::ifstream maps("/proc/self/maps");
+    std::string range, access, rest;
+    while (maps >> range >> access && std::getline(maps, rest)) {
+      places[count].mappings += access.back() == 's' ? 1 : 0;
+    }
+    ++count;
+  }
+  std::vector<std::string> points() const {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < count; ++i) {
+      all.emplace_back(places[i].point.data());
+    }
+    return all;
+  }
+};
+
+class ChipOrderTest : public ::testing::Test {
+ protected:
+  ChipOrderTest() {
+    plan.on_reach([this](std::string_view point) {
+      if (point.substr(0, 5) == "task." || point.substr(0, 5) == "lane.") {
+        passed->note(point);
+      }
+      return Status::ok();
+    });
+  }
+  void start() {
+    worker::set_fault_plan(worker, &plan);
+    chip = worker.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+    worker.init();
+    // Made after the fork: the child has to look for it.
+    buffer = worker.create_buffer(12);
+    floats(buffer)[0] = floats(buffer)[1] = 6;
+    floats(buffer)[2] = 0;
+  }
+  Status run() {
+    return thrown([&] {
+      worker.run([&](Orchestrator& orch) {
+        const auto number = [&](std::uint64_t place) { return buffer.tensor({1}, DataType::kFloat32, 4 * place); };
+        orch.submit_next_level(chip, TaskArgs().input(number(0)).input(number(1)).output(number(2)), 0);
+      });
+    });
+  }
+
+  process::SharedForTest<Passed> passed;
+  FaultPlan plan;
+  Worker worker{{.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 0}};
+  CallableHandle chip;
+  Buffer buffer;
+};
+
+// S0-050
+TEST_F(ChipOrderTest, AChildTakesDecodesResolvesRunsAndAnswersInThisOrder) {
+  const std::vector<std::string> order = {"lane.child.taken",   "task.chip.decode", "task.chip.import",
+                                          "task.chip.run",      "task.chip.ran",    "lane.child.answering",
+                                          "lane.child.answered"};
+  start();
+  EXPECT_TRUE(run().is_ok());
+  EXPECT_EQ(floats(buffer)[2], 42.0F);
+  EXPECT_EQ(passed->points(), order);
+  // The buffer is mapped between the look for it and the run, at a place of the child's own.
+  EXPECT_EQ(passed->places[2].mappings, passed->places[0].mappings);
+  EXPECT_EQ(passed->places[3].mappings, passed->places[2].mappings + 1);
+  passed->count = 0;
+  floats(buffer)[2] = 0;
+  EXPECT_TRUE(run().is_ok());
+  EXPECT_EQ(floats(buffer)[2], 42.0F);
+  EXPECT_EQ(passed->points(), order);
+  EXPECT_EQ(passed->places[6].mappings, passed->places[0].mappings);  // known from now on
+  worker.close();
+}
+
+// S0-050
+TEST_F(ChipOrderTest, ATaskThatFailsAtAStepReachesNoLaterOneAndIsAnswered) {
+  plan.fail_at("task.chip.import", 1, resource_exhausted("planned"));
+  start();
+  const Status status = run();
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.message();
+  const std::vector<std::string> order = {"lane.child.taken", "task.chip.decode", "task.chip.import",
+                                          "lane.child.answering", "lane.child.answered"};
+  EXPECT_EQ(passed->points(), order);
+  EXPECT_EQ(floats(buffer)[2], 0.0F);
+  EXPECT_TRUE(run().is_ok());
+  EXPECT_EQ(floats(buffer)[2], 42.0F);
+  worker.close();
+}
+
+TEST_F(ChipOrderTest, AChipKilledAtAStepOfATaskFailsTheRunByName) {
+  for (const char* point : {"lane.child.taken", "task.chip.decode", "task.chip.import", "task.chip.run",
+                            "task.chip.ran", "lane.child.answering"}) {
+    SCOPED_TRACE(point);
+    FaultPlan kill;
+    kill.on_reach([&](std::string_view here) {
+      if (here == point) {
+        ::raise(SIGKILL);
+      }
+      return Status::ok();
+    });
+    Worker doomed({.level = 3, .platform = "tiny", .device_ids = {0, 1}, .num_sub_workers = 0});
+    worker::set_fault_plan(doomed, &kill);
+    const CallableHandle callable = doomed.register_callable(graph("multiply_add", {kIn, kIn, kOut}));
+    doomed.init();
+    const int pid = doomed.statistics()[0].pid;
+    const Buffer numbers = doomed.create_buffer(12);
+    const Tensor one = numbers.tensor({1}, DataType::kFloat32);
+    const Status status = thrown([&] {
+      doomed.run([&](Orchestrator& orch) {
+        orch.submit_next_level(callable,
+                               TaskArgs().input(one).input(one).output(numbers.tensor({1}, DataType::kFloat32, 8)), 0);
+      });
+    });
+    EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status.message();
+    EXPECT_EQ(status.pid(), pid);
+    EXPECT_EQ(status.signal(), SIGKILL);
+    EXPECT_NE(status.message().find("chip 0"), std::string_view::npos) << status.message();
+    EXPECT_FALSE(doomed.statistics()[0].alive);
+    EXPECT_TRUE(doomed.statistics()[1].alive);
+    doomed.close();
+  }
+}
 
 TEST(ChipFailureTest, AGraphsFatalErrorReachesTheWaiterWithItsCodeAndTheChipGoesOn) {
   Worker worker({.level = 3, .platform = "tiny", .device_ids = {0}, .num_sub_workers = 0});
