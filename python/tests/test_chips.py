@@ -113,6 +113,29 @@ def test_copy_back_follows_the_signature_not_the_tags(chip: simpler.Worker, addi
     assert (out.numpy() == 7).all()
 
 
+def test_a_node_tells_once_that_a_tag_hides_what_the_chip_writes(adding: ChipCallable, capfd: pytest.CaptureFixture[str]) -> None:
+    with simpler.Worker(level=3, platform="tiny", device_ids=[0]) as worker:
+        handle = worker.register(adding)
+        buffers = [worker.create_buffer(1024) for _ in range(3)]
+        wrong, right = three(*buffers, last="INPUT"), three(*buffers, last="OUTPUT")
+        for args in (right, wrong, wrong):
+            worker.run(lambda orch, _args, _config, args=args: orch.submit_next_level(handle, args, worker=0))
+    told = [line for line in capfd.readouterr().err.splitlines() if "tagged INPUT" in line]
+    assert len(told) == 1
+    assert "tensor 2 of 'combine' is OUT in its signature" in told[0]
+
+
+def test_a_node_counts_the_tensors_before_anything_runs(adding: ChipCallable) -> None:
+    with simpler.Worker(level=3, platform="tiny", device_ids=[0]) as worker:
+        handle = worker.register(adding)
+        args = TaskArgs().input(worker.create_buffer(1024).tensor((256,), "FLOAT32"))
+        with pytest.raises(simpler.InvalidArgument, match="'combine' has 3 tensors in its signature, the task has 1"):
+            worker.run(lambda orch, _args, _config: orch.submit_next_level(handle, args, worker=0))
+        full = three(*(worker.create_buffer(1024) for _ in range(3)))
+        with pytest.raises(simpler.InvalidArgument, match="worker=5: this node has 1 chip, numbered from 0"):
+            worker.run(lambda orch, _args, _config: orch.submit_next_level(handle, full, worker=5))
+
+
 def test_at_level_2_any_array_is_an_argument(adding: ChipCallable) -> None:
     with simpler.Worker(level=2, platform="tiny") as chip:
         handle = chip.register(adding)

@@ -14,9 +14,9 @@ constexpr RunCodeInfo kCodes[] = {
     {RunCode::kTooManyProducers, StatusCode::kResourceExhausted, "DEP_POOL_OVERFLOW",
      "a task waits for more producers than it may have", "join the producers through a task in between"},
     {RunCode::kInvalidArgs, StatusCode::kInvalidArgument, "INVALID_ARGS",
-     "the orchestration or its arguments break a rule of the author API", "see the text for the call and the rule"},
+     "the orchestration or its arguments break a rule of the author API", ""},
     {RunCode::kExplicitFatal, StatusCode::kTaskFailed, "EXPLICIT_ORCH_FATAL", "the orchestration ended the run itself",
-     "the text is the orchestration's own"},
+     ""},
     {RunCode::kTensorMapOverflow, StatusCode::kResourceExhausted, "TENSORMAP_OVERFLOW",
      "the table of written tensor regions is full", "write fewer distinct views in one run, or use MANUAL scopes"},
     {RunCode::kSchedulerTimeout, StatusCode::kTaskFailed, "SCHEDULER_TIMEOUT", "the run made no progress",
@@ -41,7 +41,8 @@ const RunCodeInfo& info_of(RunCode code) {
 Status run_failure(RunCode code, std::string_view detail) {
   const RunCodeInfo& info = info_of(code);
   std::string text = "run code " + std::to_string(static_cast<int>(code)) + " " + std::string(info.name) + ": ";
-  text.append(detail).append("; ").append(info.meaning).append("; hint: ").append(info.hint);
+  text.append(detail).append("; ").append(info.meaning);
+  if (!std::string_view(info.hint).empty()) text.append("; hint: ").append(info.hint);
   return Status(info.status, std::move(text)).with_run_code(static_cast<int>(code));
 }
 

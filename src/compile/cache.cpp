@@ -70,7 +70,7 @@ Result<std::string> choose_cache_folder(const std::string& wanted, const Environ
   const std::string demanded = wanted.empty() ? environment.text(Variable::kCacheDir).value_or("") : wanted;
   if (!demanded.empty()) {
     Status status = make_private_folder(demanded);
-    if (!status.is_ok()) return std::move(status).context("cache folder");
+    if (!status.is_ok()) return std::move(status).context(wanted.empty() ? "SIMPLER_CACHE_DIR" : "cache folder");
     return demanded;
   }
   std::vector<std::string> candidates;

@@ -42,6 +42,7 @@ void add_field(Sha256& hash, std::string_view text) {
 
 struct Compiler::Job {
   std::string name;
+  SourceKind kind = SourceKind::kKernel;
   std::string source;              // absolute path of the file that the compiler reads
   std::vector<std::string> flags;  // everything but input and output
   std::string entry;
@@ -65,9 +66,11 @@ Result<Compiler> Compiler::create(const CompilerOptions& options, const Environm
 Result<Compiler::Job> Compiler::prepare(const CompileRequest& request) const {
   Job job;
   const bool from_file = !request.source_path.empty();
+  job.kind = request.kind;
   job.name = !request.name.empty() ? request.name
              : from_file           ? fs::path(request.source_path).stem().string()
-                                   : std::string("source");
+             : request.kind == SourceKind::kOrchestration && !request.entry_symbol.empty() ? request.entry_symbol
+                                                                                           : std::string("source");
   std::vector<uint8_t> source;
   if (from_file) {
     job.source = absolute_path(request.source_path);
@@ -92,6 +95,7 @@ Result<Compiler::Job> Compiler::prepare(const CompileRequest& request) const {
                "-fvisibility-inlines-hidden",
                "-ffp-contract=off",
                "-fdiagnostics-color=never",
+               toolchain_.is_clang ? "-ferror-limit=5" : "-fmax-errors=5",
                "-Wl,--no-undefined",
                "-Wl,--build-id=none"};
   if (!toolchain_.is_clang) job.flags.emplace_back("-fno-gnu-unique");
@@ -150,9 +154,12 @@ Result<SharedObject> Compiler::build(const Job& job) const {
   SIMPLER_ASSIGN_OR_RETURN(object.bytes, read_file(output));
   object.digest = sha256(std::as_bytes(std::span(object.bytes)));
   if (!exports_symbol(object.bytes, job.entry)) {
-    return compile_failed("'" + job.name + "' (" + job.source + ") compiles, but does not export '" + job.entry +
-                          "'; define it as extern \"C\" with default visibility (SIMPLER_KERNEL or "
-                          "SIMPLER_ORCHESTRATION does both)");
+    const bool kernel = job.kind == SourceKind::kKernel;
+    return compile_failed(
+        "'" + job.name + "' (" + job.source + ") compiles, but does not export '" + job.entry +
+        "'; define a function of that name with " +
+        (kernel ? "SIMPLER_KERNEL (simpler/kernel.h)" : "SIMPLER_ORCHESTRATION (simpler/orchestration.h)") +
+        " in front");
   }
   Result<std::vector<Dependency>> dependencies = read_dependencies(depfile);
   // A full disk or an unlisted header costs the next caller a compile, not this one the result.

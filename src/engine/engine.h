@@ -185,6 +185,8 @@ class Engine {
   // submit.cpp
   Status check_run(const RunRef& run) const;
   Status check_member(const TaskRequest& request, const MemberArgs& member, uint32_t* lane) const;
+  static Status gone(const LaneState& state);
+  std::string worker_ids() const;
   Status check_dependencies(const RunRef& run, const TaskRequest& request) const;
   Status check_tensor(const MemberArgs& member, size_t at, uint32_t mark, EntryWord* entry, uint32_t* traits);
   Status check_rest(const MemberArgs& member, size_t first, EntryWord* entries, uint32_t* traits);

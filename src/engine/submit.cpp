@@ -50,6 +50,19 @@ Status Engine::check_run(const RunRef& run) const {
   return Status::ok();
 }
 
+// Why a child that was lost earlier takes no more work.
+Status Engine::gone(const LaneState& state) {
+  Status why = state.why;
+  return std::move(why).context("this child takes no more work until the worker is made anew");
+}
+
+std::string Engine::worker_ids() const {
+  uint32_t chips = 0;
+  for (const LaneState& state : lanes_) chips += state.info.type == WorkerType::kNextLevel ? 1 : 0;
+  if (chips == 0) return "this node has no chip";
+  return "this node has " + std::to_string(chips) + (chips == 1 ? " chip" : " chips") + ", numbered from 0";
+}
+
 Status Engine::check_member(const TaskRequest& request, const MemberArgs& member, uint32_t* lane) const {
   if (member.tags.size() != member.tensors.size()) {
     return invalid_argument(std::to_string(member.tensors.size()) + " tensors with " +
@@ -65,16 +78,16 @@ Status Engine::check_member(const TaskRequest& request, const MemberArgs& member
     *lane = kAnySub;
     if (request.members.size() <= healthy_subs_) return Status::ok();
     if (subs_.empty()) return failed_precondition("a SUB task needs SUB children and there are none");
-    if (healthy_subs_ == 0) return lanes_[subs_.front()].why;
+    if (healthy_subs_ == 0) return gone(lanes_[subs_.front()]);
     return invalid_argument("a SUB group of " + std::to_string(request.members.size()) + " members and " +
                             std::to_string(healthy_subs_) + " SUB children");
   }
   const uint32_t at = member.worker < lane_of_worker_.size() ? lane_of_worker_[member.worker] : kNoSlot;
   if (at == kNoSlot) {
     for (const LaneState& state : lanes_) {
-      if (state.lost && state.info.type == request.type && state.info.worker_id == member.worker) return state.why;
+      if (state.lost && state.info.type == request.type && state.info.worker_id == member.worker) return gone(state);
     }
-    return invalid_argument("no child with worker id " + std::to_string(member.worker));
+    return invalid_argument("worker=" + std::to_string(member.worker) + ": " + worker_ids());
   }
   *lane = at;
   return Status::ok();

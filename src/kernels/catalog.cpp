@@ -76,7 +76,9 @@ Result<std::string> find_module(InstructionSet isa, const std::string& directory
 Result<CatalogOptions> catalog_options(const Environment& environment) {
   CatalogOptions options;
   if (const std::optional<std::string> isa = environment.text(Variable::kKernelIsa)) {
-    SIMPLER_ASSIGN_OR_RETURN(options.instruction_set, parse_instruction_set(*isa));
+    Result<InstructionSet> parsed = parse_instruction_set(*isa);
+    if (!parsed.ok()) return std::move(parsed).status().context("environment variable SIMPLER_KERNEL_ISA");
+    options.instruction_set = *parsed;
   }
   return options;
 }

@@ -62,7 +62,8 @@ TEST(Catalog, TheEnvironmentChoosesTheInstructionSetAndAWrongNameIsExplained) {
   environment.set(Variable::kKernelIsa, "v3");
   EXPECT_EQ(catalog_options(environment)->instruction_set, InstructionSet::kX86V3);
   environment.set(Variable::kKernelIsa, "avx");
-  EXPECT_EQ(catalog_options(environment).status().message(), "instruction set 'avx' is not one of v2, v3, v4, generic");
+  EXPECT_EQ(catalog_options(environment).status().message(),
+            "environment variable SIMPLER_KERNEL_ISA: instruction set 'avx' is not one of v2, v3, v4, generic");
 }
 
 TEST(Catalog, AFolderWithoutModulesIsNamed) {

@@ -150,6 +150,9 @@ Result<engine::TaskId> Orchestrator::State::submit(WorkerType type, const Callab
     SIMPLER_ASSIGN_OR_RETURN(const engine::MemberArgs member, member_of(*args[i], target));
     members.push_back(member);
     SIMPLER_RETURN_IF_ERROR(check_target_limits(type, member, call));
+    if (callable.state()->tensors != nullptr) {
+      SIMPLER_RETURN_IF_ERROR(check_signature(*callable.state(), member, call));
+    }
     SIMPLER_RETURN_IF_ERROR(collect_dependencies(*args[i]));
   }
   request.members = members;
@@ -201,6 +204,30 @@ Status Orchestrator::State::check_target_limits(WorkerType type, const engine::M
   if (member.scalars.size() > kMaxChipScalars) {
     return invalid_argument(
         fmt::format("{}: {} scalars; a chip takes {}", call, member.scalars.size(), kMaxChipScalars));
+  }
+  return Status::ok();
+}
+
+// More tensors than the signature names are allowed: they order the task and the chip passes them on.
+Status Orchestrator::State::check_signature(const CallableHandle::State& callable, const engine::MemberArgs& member,
+                                            const char* call) const {
+  const std::vector<ArgDirection>& expected = callable.tensors->of;
+  if (member.tensors.size() < expected.size()) {
+    return invalid_argument(fmt::format("{}: '{}' has {} tensors in its signature, the task has {}", call,
+                                        callable.entry->name, expected.size(), member.tensors.size()));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (member.tags[i] != TensorArgType::kInput || expected[i] == ArgDirection::kIn) {
+      continue;
+    }
+    if (!callable.tensors->told.exchange(true, std::memory_order_relaxed)) {
+      node.tree().logger().log(
+          LogLevel::kWarn, call,
+          fmt::format("tensor {} of '{}' is {} in its signature and tagged INPUT: later readers do not wait for what "
+                      "the chip writes there",
+                      i, callable.entry->name, expected[i] == ArgDirection::kOut ? "OUT" : "INOUT"));
+    }
+    break;
   }
   return Status::ok();
 }

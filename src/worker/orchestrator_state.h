@@ -41,6 +41,8 @@ struct Orchestrator::State {
   Result<std::uint16_t> config_index(const CallConfig& config);
   Result<engine::TaskId> submit(WorkerType type, const CallableHandle& callable, std::span<const TaskArgs* const> args,
                                 std::span<const int> workers, const CallConfig* config, const char* call);
+  Status check_signature(const CallableHandle::State& callable, const engine::MemberArgs& member,
+                         const char* call) const;
   Status check_target_limits(WorkerType type, const engine::MemberArgs& member, const char* call) const;
   Result<memory::BufferRef> reference(const BufferDescriptor& descriptor);
   // Throws.

@@ -63,9 +63,10 @@ Result<Settings> settings_of(const WorkerOptions& options, const Environment& en
   Settings settings;
   if (const std::optional<std::string> level = environment.text(Variable::kLogLevel)) {
     if (!parse_log_level(*level, settings.log_level)) {
-      return invalid_argument(fmt::format(
-          "environment variable SIMPLER_LOG_LEVEL has '{}': debug, info, timing, warn, error, nul or a number",
-          *level));
+      return invalid_argument(
+          fmt::format("environment variable SIMPLER_LOG_LEVEL has '{}', which is none of debug, info, timing, warn, "
+                      "error, nul (nothing at all) and no number",
+                      *level));
     }
   }
   SIMPLER_ASSIGN_OR_RETURN(settings.watchdog, watchdog_of(options, environment));

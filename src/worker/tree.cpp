@@ -180,6 +180,11 @@ Status Tree::start_trace() {
   if (trace_path_.empty()) {
     return Status::ok();
   }
+  const std::size_t slash = trace_path_.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : trace_path_.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK) != 0) {
+    return system_error(errno, fmt::format("init: the trace {} cannot be written: folder {}", trace_path_, folder));
+  }
   SIMPLER_RETURN_IF_ERROR(fault_point(faults_, "start.parent.trace"));
   SIMPLER_ASSIGN_OR_RETURN(
       recorder_, trace::Recorder::create(

@@ -56,6 +56,7 @@ class Tree {
   // For whoever keeps an address inside it.
   std::shared_ptr<const void> shared_memory() const { return memory_; }
   WakePolicy& policy() { return policy_; }
+  const Logger& logger() const { return logger_; }
 
   std::size_t chip_count() const { return chips_; }
   std::size_t host_count() const { return children_.size() - chips_; }

@@ -181,7 +181,15 @@ CallableHandle Worker::register_callable(const ChipCallable& callable) {
   registered.chip_bytes.assign(callable.bytes().begin(), callable.bytes().end());
   const std::string name =
       callable.kind() == CodeKind::kBuiltin ? callable.builtin_name().name : std::string(callable.func_name());
-  return impl_->add(identity, TargetNamespace::kLocalChip, name, std::move(registered));
+  const CallableHandle added = impl_->add(identity, TargetNamespace::kLocalChip, name, std::move(registered));
+  auto tensors = std::make_shared<TensorDirections>();
+  for (std::uint32_t i = 0; i < callable.sig_count(); ++i) {
+    if (callable.sig(i) != ArgDirection::kScalar) {
+      tensors->of.push_back(callable.sig(i));
+    }
+  }
+  return CallableHandle(
+      std::make_shared<const CallableHandle::State>(CallableHandle::State{added.state()->entry, std::move(tensors)}));
 }
 
 CallableHandle Worker::register_native(std::string name, NativeFunction function, std::uint32_t version) {

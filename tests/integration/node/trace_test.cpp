@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/stat.h>
 
 #include "node_fixture.h"
 
@@ -64,12 +65,21 @@ TEST(TraceTest, AVariableThatCannotBeIsNamedByInit) {
   EXPECT_NE(status.message().find("SIMPLER_LOG_LEVEL has 'loud'"), std::string_view::npos) << status.message();
 }
 
-TEST(TraceTest, APlaceThatCannotBeWrittenIsNamedByClose) {
+TEST(TraceTest, AFolderThatCannotBeWrittenIsNamedBeforeAnythingStarts) {
   Worker worker({.level = 3, .num_sub_workers = 1, .trace_path = "/nonexistent/folder/trace.json"});
-  worker.init();
-  const Status status = thrown([&] { worker.close(); });
+  const Status status = thrown([&] { worker.init(); });
   EXPECT_NE(status.message().find("/nonexistent/folder/trace.json"), std::string_view::npos) << status.message();
+}
+
+TEST(TraceTest, AFileThatCannotBeWrittenIsNamedByClose) {
+  const std::string path = ::testing::TempDir() + "simpler_trace_" + std::to_string(::getpid()) + ".json";
+  Worker worker({.level = 3, .num_sub_workers = 1, .trace_path = path});
+  worker.init();
+  ASSERT_EQ(::mkdir(path.c_str(), 0700), 0);  // what is there now is no file
+  const Status status = thrown([&] { worker.close(); });
+  EXPECT_NE(status.message().find(path), std::string_view::npos) << status.message();
   worker.close();
+  ::rmdir(path.c_str());
 }
 
 }  // namespace
