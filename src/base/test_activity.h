@@ -11,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <sys/timerfd.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@
 namespace simpler::testing {
 
 struct Activity {
-  std::uint64_t switches = 0;
+  std::uint64_t switches = 0;  // of its own accord; who is in its way on a busy machine is not its doing
   std::uint64_t cpu_ns = 0;
 };
 
@@ -30,8 +31,8 @@ inline std::map<pid_t, Activity> activity_of(pid_t process) {
     Activity& activity = threads[static_cast<pid_t>(std::stoi(task.path().filename()))];
     std::ifstream status(task.path() / "status");
     for (std::string line; std::getline(status, line);) {
-      const std::size_t at = line.find("ctxt_switches:");
-      if (at != std::string::npos) activity.switches += std::stoull(line.substr(at + 14));
+      constexpr std::string_view kVoluntary = "voluntary_ctxt_switches:";
+      if (line.starts_with(kVoluntary)) activity.switches += std::stoull(line.substr(kVoluntary.size()));
     }
     std::ifstream(task.path() / "schedstat") >> activity.cpu_ns;
   }

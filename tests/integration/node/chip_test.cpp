@@ -169,7 +169,8 @@ class ChipOrderTest : public ::testing::Test {
  protected:
   ChipOrderTest() {
     plan.on_reach([this](std::string_view point) {
-      if (point.substr(0, 5) == "task." || point.substr(0, 5) == "lane.") {
+      const bool of_a_task = point.substr(0, 5) == "task." || point.substr(0, 5) == "lane.";
+      if (of_a_task && point != "lane.child.control") {
         passed->note(point);
       }
       return Status::ok();
@@ -185,12 +186,15 @@ class ChipOrderTest : public ::testing::Test {
     floats(buffer)[2] = 0;
   }
   Status run() {
-    return thrown([&] {
+    Status status = thrown([&] {
       worker.run([&](Orchestrator& orch) {
         const auto number = [&](std::uint64_t place) { return buffer.tensor({1}, DataType::kFloat32, 4 * place); };
         orch.submit_next_level(chip, TaskArgs().input(number(0)).input(number(1)).output(number(2)), 0);
       });
     });
+    // The answer is seen before the child is past the last step; it serves a command only when it is.
+    (void)worker.committed_device_memory(0);
+    return status;
   }
 
   process::SharedForTest<Passed> passed;
