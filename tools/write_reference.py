@@ -1,7 +1,7 @@
 """Write docs/reference from what is shipped, and the example blocks of README.md.
 
 `--check` writes nothing and fails when a page is out of date. The Python page needs the stubs of a built extension; without
-them that page is left as it is.
+them that page is left as it is. A name of `simpler.__all__` that the Python page lacks is a finding.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ HEADERS = [
     "orchestration",
 ]
 LONGEST_SHOWN = 260
+# Interfaces that are inline functions throughout: shown without what the functions do.
+INLINE_HEADERS = ("orchestration", "orchestration_tensor")
+LONGEST_SIGNATURE = 110
+# Comments, texts and brackets of C++.
+WITH_BRACKETS = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\n])*\"|[(){}]")
 
 
 def head_comment(lines: list[str]) -> list[str]:
@@ -68,6 +73,52 @@ def public_part(lines: list[str]) -> list[str]:
     return shown
 
 
+def declarations(lines: list[str]) -> list[str]:
+    """Return a header's public part without macros, without the namespace `detail`, and with a ; for each body."""
+    text = re.sub(r"^#(?:.*\\\n)*.*\n", "", "\n".join(lines) + "\n", flags=re.MULTILINE)
+    text = re.sub(r"^// ---[^\n]*\n// ?-+\n", "", text, flags=re.MULTILINE)  # a heading drawn over two lines
+    shown, start = "", 0
+    for opening in re.finditer(r"//[^\n]*|\"(?:\\.|[^\"\n])*\"|\{", text):
+        if opening[0] != "{" or opening.start() < start:
+            continue
+        before = text[start : opening.start()]
+        plain = re.sub(r"\"(?:\\.|[^\"\n])*\"", lambda found: "_" * len(found[0]), before)
+        head = before[len(before) - len(re.split(r"[;{}]|//[^\n]*\n", plain)[-1]) :]
+        if head.strip() == "namespace detail":
+            shown += before.removesuffix(head)
+        elif re.match(r"\s*(template <[^>]*>\s*)?(namespace|struct|class|enum|union)\b", head):
+            shown += before + "{"
+            start = opening.end()
+            continue
+        elif "(" in head:
+            shown += before.removesuffix(head) + declared(head) + ";"
+        else:
+            continue  # an initialiser
+        start = matching(text, opening.start(), "{}") + 1
+        if head.strip() == "namespace detail":
+            start = text.find("\n", start)  # with the comment after its end
+        while more := re.compile(r"\s*(?:,[^{};]*)?\{").match(text, start):  # after an initialiser with braces
+            start = matching(text, more.end() - 1, "{}") + 1
+    shown += text[start:]
+    return re.sub(r"\n{3,}", "\n\n", shown).strip("\n").splitlines()
+
+
+def declared(head: str) -> str:
+    """Return the head of a function without a constructor's initialisers."""
+    end = matching(head, head.index("("), "()") + 1
+    return head[:end] + re.split(r"(?<!:):(?!:)", head[end:])[0].rstrip()
+
+
+def matching(text: str, start: int, pair: str) -> int:
+    """Return where the bracket that opens at `start` closes; brackets in comments and texts do not count."""
+    depth = 0
+    for found in WITH_BRACKETS.finditer(text, start):
+        depth += (found[0] == pair[0]) - (found[0] == pair[1])
+        if depth == 0:
+            return found.start()
+    return len(text) - 1
+
+
 def as_text(head: list[str]) -> list[str]:
     """Return a comment as page text: indented lines become code."""
     text: list[str] = []
@@ -97,6 +148,8 @@ def cpp_page() -> str:
         lines = path.read_text().splitlines()
         out += [f"## {path.relative_to(ROOT / 'include').as_posix()}", "", *as_text(head_comment(lines)), ""]
         body = public_part(lines)
+        if path.stem in INLINE_HEADERS:
+            body = declarations(body)
         if 3 < len(body) <= LONGEST_SHOWN:
             out += ["```cpp", *body, "```", ""]
         elif body:
@@ -169,7 +222,29 @@ def signatures(tree: ast.Module, wanted: set[str] | None) -> list[str]:
 
 def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"{node.name}({ast.unparse(node.args)}){result}"
+    line = f"{node.name}({ast.unparse(node.args)}){result}"
+    if len(line) <= LONGEST_SIGNATURE:
+        return line
+    inner = ",\n    ".join(parameters(node.args))
+    return f"{node.name}(\n    {inner},\n){result}"
+
+
+def parameters(args: ast.arguments) -> list[str]:
+    """Return the parameters of a function one by one, with the marks for positional and keyword-only ones."""
+    plain = [*args.posonlyargs, *args.args]
+    defaults = [None] * (len(plain) - len(args.defaults)) + [*args.defaults]
+    shown = [parameter(each, default) for each, default in zip(plain, defaults, strict=True)]
+    if args.posonlyargs:
+        shown.insert(len(args.posonlyargs), "/")
+    if args.vararg or args.kwonlyargs:
+        shown.append(f"*{ast.unparse(args.vararg) if args.vararg else ''}")
+    shown += [parameter(each, default) for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)]
+    return shown + ([f"**{ast.unparse(args.kwarg)}"] if args.kwarg else [])
+
+
+def parameter(each: ast.arg, default: ast.expr | None) -> str:
+    equals = "" if default is None else f" = {ast.unparse(default)}" if each.annotation else f"={ast.unparse(default)}"
+    return ast.unparse(each) + equals
 
 
 def member(node: ast.stmt) -> str:
@@ -181,6 +256,8 @@ def member(node: ast.stmt) -> str:
         if any(decorator.endswith(".setter") for decorator in decorators):
             return ""
         return signature(node)
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Constant):
+        return "" if node.targets[0].id.startswith("_") else ast.unparse(node)
     if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and not node.target.id.startswith("_"):
         return f"{node.target.id}: {ast.unparse(node.annotation)}"
     return ""
@@ -202,16 +279,62 @@ def python_page() -> str | None:
         ast.get_docstring(top) or "",
         "",
     ]
+    own = signatures_of_root(package, wanted)
+    if own:
+        out += ["## simpler", "", *own]
     modules: list[Path] = [path for path in sorted(package.rglob("*.py")) if not path.stem.startswith("_")]
     for path in modules:
         lines = signatures(ast.parse(path.read_text()), None)
-        if lines:
+        if lines or path.stem in wanted:
             module = ".".join(path.relative_to(package.parent).with_suffix("").parts)
             out += [f"## {module}", "", ast.get_docstring(ast.parse(path.read_text())) or "", "", *lines]
     native = signatures(ast.parse(stub.read_text()), wanted or None)
     if native:
         out += ["## simpler: names from the extension", "", *native]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).rstrip() + "\n"
+
+
+def signatures_of_root(package: Path, wanted: set[str]) -> list[str]:
+    """Return what the root module takes from private modules and defines as values, as page lines."""
+    out: list[str] = []
+    for path in sorted(package.glob("_*.py")):
+        tree = ast.parse(path.read_text())
+        if path.stem != "__init__":
+            out += signatures(tree, wanted) + constants(tree, wanted)
+    return out
+
+
+def constants(tree: ast.Module, wanted: set[str]) -> list[str]:
+    """Return the public values of a module as page lines."""
+    lines = []
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        constant = node.targets[0].id
+        if constant in wanted and not constant.startswith("_"):
+            lines += [f"### {constant}", "", "```python", f"{constant} = {ast.unparse(node.value)}", "```", ""]
+    return lines
+
+
+def missing_names(page: str, wanted: set[str]) -> list[str]:
+    """Return the public names that have no heading on the Python page."""
+    headings = re.findall(r"^#{2,3} ([\w.]+)", page, re.MULTILINE)
+    known = {*headings, *(heading.removeprefix("simpler.") for heading in headings)}
+    return sorted(wanted - known)
+
+
+def public_names(top: ast.Module) -> set[str]:
+    """Return the names in the root module's `__all__`; it is made of texts, `_MODULES` and `_NAMES`."""
+    values = {
+        node.targets[0].id: node.value
+        for node in top.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    names = {text.value for text in ast.walk(values["__all__"]) if isinstance(text, ast.Constant)}
+    names |= set(ast.literal_eval(values["_MODULES"]))
+    for group in ast.literal_eval(values["_NAMES"]).values():
+        names |= set(group)
+    return {name for name in names if isinstance(name, str)}
 
 
 def exported(tree: ast.Module) -> set[str]:
@@ -229,9 +352,11 @@ def main() -> None:
         config: config_page(config.read_text()),
     }
     python = python_page()
+    findings = []
     if python is not None:
         pages[reference / "python.md"] = python
-    findings = []
+        public = public_names(ast.parse((ROOT / "python" / "simpler" / "__init__.py").read_text()))
+        findings += [f"docs/reference/python.md: nothing about {each}" for each in missing_names(python, public)]
     for path, text in pages.items():
         if not path.exists() or path.read_text() != text:
             if "--check" in sys.argv[1:]:
@@ -241,4 +366,5 @@ def main() -> None:
     report("write_reference", findings, f"{len(pages)} pages")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -49,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     soak.add_argument("--minutes", type=float, default=10.0, help="how long (default 10)")
     soak.add_argument("--seed", type=int, default=1, help="the first seed (default 1); a failing seed is printed and replays")
     verb("clean", "remove build/ and caches; keeps .venv")
-    shell = verb("shell", "start a shell (or a command) in which the package and the tools are on the path")
+    shell = verb(
+        "shell", "start a shell (or a command) in which the package is on the path; what it builds first goes to standard error"
+    )
     shell.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="run this instead of $SHELL")
     verb("uninstall", "remove everything ./dev made in this checkout: build/, .venv, caches")
     return parser

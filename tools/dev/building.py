@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pythons
 import system
-from console import BUILD, ROOT, run, say
+from console import BUILD, ROOT, run, run_showing_work, say
+
+# What Ninja says when everything is up to date.
+_IDLE_LINES = ("Re-checking globbed directories", "no work to do")
 
 
 def jobs() -> int:
@@ -44,8 +47,10 @@ def tree(preset: str) -> Path:
     return BUILD / preset
 
 
-def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going: bool = False) -> Path:
-    """Configure (when there is a reason to) and build; returns the tree.
+def build(
+    preset: str, *targets: str, options: tuple[str, ...] = (), keep_going: bool = False, only_if_due: bool = False
+) -> Path:
+    """Configure (when there is a reason to) and build; returns the tree. With `only_if_due` nothing to do shows nothing.
 
     Ninja runs CMake again by itself when a list file changed; a changed option or another checkout path is a reason here.
     """
@@ -55,10 +60,14 @@ def build(preset: str, *targets: str, options: tuple[str, ...] = (), keep_going:
     if not _is_configured(folder, arguments):
         say(f"configuring build/{preset}")
         run([cmake, "--preset", preset, *arguments], env=pythons.environment())
-    say(f"building build/{preset} with {jobs()} jobs")
     wants = ["--target", *targets] if targets else []
     native = ["--", "-k", "0"] if keep_going else []
-    run([cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native], env=pythons.environment())
+    command: list[str | Path] = [cmake, "--build", folder, "--parallel", str(jobs()), *wants, *native]
+    if only_if_due:
+        run_showing_work(command, _IDLE_LINES, env=pythons.environment())
+        return folder
+    say(f"building build/{preset} with {jobs()} jobs")
+    run(command, env=pythons.environment())
     return folder
 
 

@@ -80,6 +80,55 @@ def run(
     return status
 
 
+def run_showing_work(command: Sequence[str | Path], idle: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
+    """Run `command`, showing it and its output only from the first line on that holds none of the `idle` words.
+
+    Raises Failure, with everything shown, when its status is not 0.
+    """
+    words = [str(word) for word in command]
+    held = [f"+ {shlex.join(words)}\n".encode()]
+    process = subprocess.Popen(
+        words,
+        cwd=ROOT,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    working = False
+    with _reaping(process.pid):
+        for line in process.stdout:
+            held.append(line)
+            working = working or not any(word.encode() in line for word in idle)
+            if working:
+                _show(held)
+        status = _wait(process)
+    if status != 0:
+        _show(held)
+        raise Failure(f"failed with status {status}: {shlex.join(words)}", 1)
+
+
+def _show(held: list[bytes]) -> None:
+    sys.stdout.buffer.write(b"".join(held))
+    sys.stdout.buffer.flush()
+    held.clear()
+
+
+@contextlib.contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Send what this process and its children print to standard error meanwhile."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
 def _wait(process: subprocess.Popen[bytes]) -> int:
     """Wait for `process`; an interrupt reaches it too (same terminal), so give it time to end by itself."""
     try:

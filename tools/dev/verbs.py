@@ -15,7 +15,7 @@ import linting
 import pythons
 import system
 import testing
-from console import BUILD, ROOT, Failure, run, say
+from console import BUILD, ROOT, Failure, output_to_stderr, run, say
 
 
 def run_verb(options: argparse.Namespace, rest: list[str]) -> int:
@@ -116,11 +116,11 @@ def _soak(options: argparse.Namespace) -> int:
 
 
 def _shell(options: argparse.Namespace) -> int:
-    with building.exclusive():
-        building.prepare(options.python, "test")
-        building.build("release")
+    """Become a shell, or the command: it needs what the demo needs, and standard output is for the command alone."""
+    with output_to_stderr(), building.exclusive():
+        building.prepare(options.python, *testing.demo_groups())
+        building.build("release", "python_package", only_if_due=True)
     command = options.command or [os.environ.get("SHELL", "/bin/sh")]
-    sys.stdout.flush()
     os.execvpe(command[0], command, {**os.environ, **pythons.environment()})
 
 
