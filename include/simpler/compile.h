@@ -21,7 +21,8 @@ struct Source {
   std::vector<std::string> flags = {};  // after the project's own
 };
 
-// All throw Error: kCompileFailed with the compiler's text, kNotFound for a missing file or compiler.
+// All throw Error: kCompileFailed with the compiler's text, kSystem for a source that cannot be opened, kNotFound where
+// the public headers are missing, kUnavailable where no compiler runs.
 CoreCallable compile_kernel(const Source& source, std::span<const ArgDirection> signature);
 // `entry` is the exported graph function; `config` may be empty.
 ChipCallable compile_orchestration(const Source& source, std::span<const ArgDirection> signature,

@@ -103,9 +103,9 @@ class Worker {
                  std::uint64_t device_offset = 0, std::optional<std::uint64_t> nbytes = std::nullopt);
   std::uint64_t committed_device_memory(int worker = 0);
 
-  // What each child has done so far.
+  // What each child has done so far; host children first, then chips, each by number.
   struct ChildStatistics {
-    std::string name;  // "chip 0", "sub 1"
+    std::string name;  // "chip 0", "sub_worker 1"
     int pid = 0;
     bool alive = false;
     std::uint64_t tasks = 0;

@@ -83,8 +83,7 @@ void check_viewable(const Buffer& buffer) {
     throw Error(wrong_type("this buffer is memory of a chip; copy_from brings its bytes into host memory"));
   }
   if (buffer.closed()) {
-    throw Error(
-        invalid_argument(fmt::format("buffer {} is closed or released", to_string(buffer.descriptor().identity))));
+    throw Error(invalid_argument(worker::why_closed(buffer)));
   }
 }
 
@@ -308,8 +307,7 @@ void bind_buffers(nb::module_& module) {
           [](const Buffer& self, const Dims& shapes, Like<DataType> dtype, const std::optional<Dims>& strides,
              std::uint64_t byte_offset) {
             if (self.closed()) {
-              throw Error(invalid_argument(
-                  fmt::format("buffer {} is closed or released", to_string(self.descriptor().identity))));
+              throw Error(invalid_argument(worker::why_closed(self)));
             }
             const Extents steps = strides ? to_extents(*strides, "strides") : Extents{};
             return self.tensor(to_extents(shapes, "shapes"), to_enum(dtype, "dtype"), steps, byte_offset);

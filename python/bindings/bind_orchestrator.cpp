@@ -81,6 +81,9 @@ TaskHandle submit_next_level(const GraphBuilder& self, Expect<CallableHandle> ha
   const CallableHandle& callable = handle_of(handle, kCall);
   const TaskArgs& arguments = args_of(args, kCall);
   const CallConfig* const settings = config_of(config, kCall);
+  if (worker.is_none()) [[unlikely]] {
+    throw Error(wrong_type(fmt::format("{}: worker= is missing, the number of the chip", kCall)));
+  }
   const int number = worker_number(worker, kCall);
   if (settings == nullptr) {
     return orchestrator.submit_next_level(callable, arguments, number);
@@ -94,6 +97,9 @@ TaskHandle submit_next_level_group(const GraphBuilder& self, Expect<CallableHand
   Orchestrator& orchestrator = self.use(kCall);
   const CallableHandle& callable = handle_of(handle, kCall);
   const std::vector<TaskArgs> all = all_args(args_list, kCall);
+  if (workers.is_none()) {
+    throw Error(wrong_type(fmt::format("{}: workers= is missing, the numbers of the chips", kCall)));
+  }
   std::vector<int> numbers;
   for (const nb::handle worker : workers) {
     numbers.push_back(worker_number(worker, kCall));
@@ -209,12 +215,12 @@ void bind_orchestrator(nb::module_& module) {
   nb::class_<GraphBuilder> type(module, "Orchestrator", nb::dynamic_attr(), nb::is_weak_referenceable(),
                                 "Builds one graph; valid inside the graph function that received it, on its thread.");
   type.def("submit_next_level", &submit_next_level, nb::arg("handle").none(), nb::arg("args").none(),
-           nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("worker").none(),
+           nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("worker") = nb::none(),
            nb::sig("def submit_next_level(self, handle: CallableHandle, args: TaskArgs, config: CallConfig | None = "
                    "None, *, worker: int) -> TaskHandle"),
            "Submit one task to the chip `worker`; what it waits for follows from its tensors.")
       .def("submit_next_level_group", &submit_next_level_group, nb::arg("handle").none(), nb::arg("args_list"),
-           nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("workers"),
+           nb::arg("config") = nb::none(), nb::kw_only(), nb::arg("workers") = nb::none(),
            nb::sig("def submit_next_level_group(self, handle: CallableHandle, args_list: "
                    "collections.abc.Iterable[TaskArgs], config: CallConfig | None = None, *, workers: "
                    "collections.abc.Iterable[int]) -> TaskHandle"),

@@ -31,6 +31,17 @@ std::string plain_name(nb::handle given) {
   return name;
 }
 
+// The text of simpler._advice about an argument that does not serve.
+template <class... Args>
+std::string advice(const char* about, const Args&... args) {
+  return nb::cast<std::string>(nb::module_::import_("simpler._advice").attr(about)(args...));
+}
+
+Status not_a(nb::handle given, std::string_view what, std::string_view type, const nb::list& known) {
+  const std::string text = advice("name", nb::str(type.data(), type.size()), given, known);
+  return invalid_argument(fmt::format("{}={}", what, text));
+}
+
 }  // namespace
 
 std::string kind_of(nb::handle thing) {
@@ -46,24 +57,23 @@ std::uint32_t enum_value(nb::handle given, std::string_view what, std::string_vi
     } else if (value >= 0 && value < static_cast<long>(count) && name(static_cast<std::uint32_t>(value)) != "unknown") {
       return static_cast<std::uint32_t>(value);
     }
-    throw Error(invalid_argument(fmt::format("{}={} is not a {}", what, nb::cast<std::string>(nb::str(given)), type)));
+    throw Error(not_a(given, what, type, {}));
   }
   if (given.is_none() || PyBool_Check(given.ptr()) || PyFloat_Check(given.ptr())) {
     throw Error(wrong_type(fmt::format("{}: a {} is needed, not {}", what, type, kind_of(given))));
   }
   const std::string wanted = plain_name(given);
-  std::string known;
+  nb::list known;
   for (std::uint32_t value = 0; value < count; ++value) {
     const std::string_view candidate = name(value);
     if (candidate == wanted) {
       return value;
     }
     if (candidate != "unknown") {
-      known.append(known.empty() ? "" : ", ").append(candidate);
+      known.append(nb::str(candidate.data(), candidate.size()));
     }
   }
-  throw Error(invalid_argument(
-      fmt::format("{}={} is not a {}; there are {}", what, nb::cast<std::string>(nb::repr(given)), type, known)));
+  throw Error(not_a(given, what, type, known));
 }
 
 nb::object enum_member(const char* type, std::uint32_t value) {
@@ -95,7 +105,7 @@ bool read_dims(nb::handle source, Dims& dims) noexcept {
 
 Extents to_extents(const Dims& dims, std::string_view what) {
   if (!dims.is_sequence) {
-    throw Error(wrong_type(fmt::format("{}: a sequence of whole numbers is needed", what)));
+    throw Error(wrong_type(advice("dims", nb::str(what.data(), what.size()), dims.given)));
   }
   if (dims.count == 0 || dims.count > kMaxTensorDims) {
     throw Error(

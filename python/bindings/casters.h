@@ -47,6 +47,7 @@ struct Dims {
   std::array<std::int64_t, kMost> values{};
   std::size_t count = 0;
   bool is_sequence = false;  // of numbers that fit 64 bits
+  nb::handle given;
 };
 
 template <class E>
@@ -176,6 +177,7 @@ struct type_caster<simpler::python::Dims> {
   NB_TYPE_CASTER(simpler::python::Dims, const_name("collections.abc.Sequence[int]"))
   bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
     value.is_sequence = simpler::python::read_dims(source, value);
+    value.given = source;
     return true;
   }
 };

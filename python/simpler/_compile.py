@@ -81,15 +81,21 @@ def compile(
         Exported names of the orchestration and of its config function, which it need not have.
     children
         Numbers and kernels that the orchestration submits, such as ``(0, simpler.kernels.add)``.
+    name
+        What messages call it; the file's name by default.
     include_dirs, flags, compiler
         What the compiler is given besides the public headers; ``compiler`` defaults to ``CXX``, then ``c++``.
+    use_cache
+        Whether the result of an earlier call with the same source, headers and flags may be taken.
 
     Raises
     ------
     CompileError
         The source is wrong; the text is the compiler's, with file and line.
     MissingFile
-        There is no such file, or no compiler.
+        There is no such file.
+    Unavailable
+        There is no compiler; the text says where one was looked for.
 
     Examples
     --------
@@ -124,12 +130,16 @@ def compile_kernel(
 ) -> CoreCallable:
     """Compile one kernel, a source that exports ``kernel_entry``.
 
+    The parameters are those of `compile`; `signature` has the tensors and then the scalars of one task.
+
     Raises
     ------
     CompileError
         The source is wrong; the text is the compiler's, with file and line.
     MissingFile
-        There is no such file, or no compiler.
+        There is no such file.
+    Unavailable
+        There is no compiler; the text says where one was looked for.
 
     Examples
     --------

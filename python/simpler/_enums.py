@@ -17,12 +17,19 @@ class NamedEnum(IntEnum):
             found = cls.__members__.get(value.upper())
             if found is not None:
                 return found
-            raise ValueError(f"{value!r} is not a {cls.__name__}; there are {', '.join(cls.__members__)}")
-        return None
+        from . import _advice
+        from .errors import InvalidArgument
+
+        raise InvalidArgument(_advice.name(cls.__name__, value, list(cls.__members__)))
 
     @classmethod
     def of(cls: type[_E], value: int | str) -> _E:
         """Return the member with this number or name.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such member; the text names the nearest one.
 
         Examples
         --------

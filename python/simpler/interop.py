@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ._enums import DataType
+from .errors import InvalidArgument, WrongType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,8 +41,6 @@ def numpy_dtype(dtype: DataType | int | str) -> np.dtype[np.generic]:
     """
     import numpy as np
 
-    from .errors import WrongType
-
     kind = DataType.of(dtype)
     name = {DataType.BFLOAT16: "bfloat16", DataType.FP8E4M3FN: "float8_e4m3fn", DataType.FP8E8M0: "float8_e8m0fnu"}.get(kind)
     if name is None:
@@ -69,15 +68,10 @@ def to_datatype(dtype: object) -> DataType:
     >>> to_datatype("float32")
     <DataType.FLOAT32: 0>
     """
-    from .errors import InvalidArgument
-
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = str(name).rpartition(".")[2]
     known = {"float8_e4m3fn": "FP8E4M3FN", "float8_e8m0fnu": "FP8E8M0", "float4_e2m1fn": "FP4E2M1", "bool_": "BOOL"}
-    try:
-        return DataType.of(known.get(name, name))
-    except ValueError as error:
-        raise InvalidArgument(str(error)) from None
+    return DataType.of(known.get(name, name))
 
 
 def buffer_to_numpy(
@@ -86,11 +80,16 @@ def buffer_to_numpy(
     """Return a numpy array over the memory of a host buffer."""
     import numpy as np
 
+    from . import _advice
     from ._native import get_element_size
 
-    kind = DataType.FLOAT32 if dtype is None else DataType.of(dtype)
-    if shape is None:
-        shape = ((buffer.nbytes - byte_offset) // get_element_size(kind),)
+    kind = DataType.FLOAT32 if dtype is None else DataType.of(dtype) if isinstance(dtype, int) else to_datatype(dtype)
+    size = get_element_size(kind)
+    shape = ((buffer.nbytes - byte_offset) // size,) if shape is None else _advice.whole_numbers("numpy: shape", shape)
+    needed, there = math.prod(shape) * size, max(0, buffer.nbytes - byte_offset)
+    if needed > there and not buffer.closed and not any(extent < 0 for extent in shape):
+        place = f" from byte_offset={byte_offset} on" if byte_offset else ""
+        raise InvalidArgument(f"numpy: shape {shape} of {kind.name} takes {needed} bytes; the buffer has {there}{place}")
     elements = numpy_dtype(kind)
     if any(extent > _LARGEST_EXTENT for extent in shape):  # no tensor, but an array all the same
         count = math.prod(shape)
@@ -124,7 +123,5 @@ def make_tensor_arg(worker: Worker, array: object) -> Tensor:
     """
     shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
     if shape is None or dtype is None:
-        from .errors import WrongType
-
         raise WrongType(f"make_tensor_arg takes an array with shape and dtype, not {type(array).__name__}")
     return worker.make_tensor_arg(array, tuple(shape) or (1,), to_datatype(dtype))

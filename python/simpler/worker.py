@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import builtins
 import difflib
+import math
 import os
 import sys
 import threading
@@ -15,9 +16,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from . import _native, _transport
+from . import _advice, _native, _transport
 from ._enums import CallableKind, DataType
-from ._native import Buffer, CallableHandle, CallConfig, ChildStatistics, ChipCallable, TaskArgs, Tensor
+from ._native import Buffer, CallableHandle, CallConfig, ChildStatistics, ChipCallable, CoreCallable, TaskArgs, Tensor
 from .errors import (
     Cancelled,
     Error,
@@ -132,6 +133,11 @@ class Worker:
         InvalidArgument
             This worker has no child that could run it.
         """
+        if isinstance(target, CoreCallable):
+            raise WrongType(
+                "register: a ChipCallable is needed, not CoreCallable: pack it with "
+                "simpler.compile(..., children=[(0, kernel)])"
+            )
         if workers is not None:
             raise Unsupported("register: workers= is for remote children, which this release does not have")
         if isinstance(target, ChipCallable):
@@ -261,7 +267,17 @@ class Worker:
         _ready.discard(self)
 
     def __enter__(self) -> Worker:
-        if self._native.state == "NEW":
+        """Start the worker if it is NEW; one that is READY is taken as it is.
+
+        Raises
+        ------
+        FailedPrecondition
+            The worker is CLOSED, or its start failed.
+        """
+        state = self._native.state
+        if state in ("CLOSED", "FAILED"):
+            raise FailedPrecondition(f"this worker is {state}; make a new Worker")
+        if state == "NEW":
             self.init()
         return self
 
@@ -300,7 +316,7 @@ class Worker:
         FailedPrecondition
             The worker is not READY.
         WrongType
-            `callable` is not what this level takes.
+            `callable` is not what this level takes, or a graph function has other parameters.
         Exception
             What the graph function raised; what had not started was cancelled, and the rest has ended.
         """
@@ -322,7 +338,13 @@ class Worker:
                     f"submit: a level-3 worker takes a function graph(orch, args, config), not {type(callable).__name__}; "
                     "submit the CallableHandle returned by Worker.register from inside that function"
                 )
-            run = self._native.submit_graph(self, callable, args, config)
+            try:
+                run = self._native.submit_graph(self, callable, args, config)
+            except TypeError as error:
+                advice = _advice.graph_parameters(callable, error)
+                if advice is None:
+                    raise
+                raise WrongType(advice) from None
         self._runs.append(run)
         return RunHandle(run, (callable, args, config))
 
@@ -351,10 +373,8 @@ class Worker:
 
     def alloc_shared_tensor(self, shapes: Sequence[int], dtype: DataType | int | str) -> Buffer:
         """Return host memory for a tensor of this shape; raises as `create_buffer` does."""
-        nbytes = _native.get_element_size(dtype)
-        for extent in shapes:
-            nbytes *= extent
-        return self.create_buffer(nbytes)
+        extents = _advice.whole_numbers("alloc_shared_tensor: shapes", shapes)
+        return self.create_buffer(math.prod(extents) * _native.get_element_size(dtype))
 
     def release_buffer(self, buffer: Buffer) -> None:
         """Give host memory back; arrays over it stay valid, and doing it twice does no harm.
@@ -459,7 +479,7 @@ class Worker:
     # --- what it is and does ------------------------------------------------------------------------------------------
 
     def statistics(self) -> list[ChildStatistics]:
-        """Return what each child has done so far."""
+        """Return what each child has done so far: the Python workers first, then the chips, each by number."""
         return self._native.statistics()
 
     def peak_heap_bytes(self) -> int:

@@ -387,7 +387,7 @@ def test_b104_a_buffer_that_a_queued_or_abandoned_run_names_is_not_released(node
             break
         except simpler.FailedPrecondition:
             assert time.monotonic() < give_up
-    with pytest.raises(ValueError, match="closed or released"):
+    with pytest.raises(ValueError, match="was released"):
         data.tensor((1,), "UINT8")
 
 

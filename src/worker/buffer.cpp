@@ -40,8 +40,7 @@ Tensor Buffer::tensor(std::span<const std::uint32_t> shape, DataType dtype, std:
                       std::uint64_t byte_offset) const {
   const State& state = require(state_);
   if (closed()) {
-    worker::raise(failed_precondition(
-        fmt::format("tensor: buffer {} is closed or released", to_string(state.descriptor.identity))));
+    worker::raise(failed_precondition("tensor: " + worker::why_closed(*this)));
   }
   return worker::unwrap(make_tensor(state.descriptor, shape, dtype, strides, byte_offset));
 }
@@ -103,6 +102,15 @@ std::vector<BufferState> BufferList::all() const {
   return states;
 }
 
+std::string why_closed(const Buffer& buffer) {
+  const Buffer::State& state = *buffer.state();
+  const char* why = "is closed";
+  if (state.released.load(std::memory_order_acquire)) {
+    why = state.given_back.load(std::memory_order_acquire) ? "was released" : "went with its worker, which is closed";
+  }
+  return fmt::format("buffer {} {}", to_string(state.descriptor.identity), why);
+}
+
 Status check_owner(const Buffer& buffer, std::uint64_t worker_id, const char* call) {
   if (!buffer.valid()) {
     return invalid_argument(fmt::format("{}: the Buffer names no memory", call));
@@ -121,8 +129,7 @@ Status check_owner(const Buffer& buffer, std::uint64_t worker_id, const char* ca
 Status check_own(const Buffer& buffer, std::uint64_t worker_id, const char* call) {
   SIMPLER_RETURN_IF_ERROR(check_owner(buffer, worker_id, call));
   if (buffer.closed()) {
-    return failed_precondition(
-        fmt::format("{}: buffer {} is closed or released", call, to_string(buffer.descriptor().identity)));
+    return failed_precondition(fmt::format("{}: {}", call, why_closed(buffer)));
   }
   return Status::ok();
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -18,7 +19,7 @@
 
 namespace simpler {
 
-// Immutable but for `closed` and `released`, which are set once.
+// Immutable but for the three flags at the end, which are set once.
 struct Buffer::State {
   BufferDescriptor descriptor;
   std::byte* data = nullptr;         // null for memory of a chip
@@ -29,11 +30,17 @@ struct Buffer::State {
   std::function<Status()> withdraw;  // makes shared memory unreachable for those who have not mapped it
   bool transient = false;            // belongs to a run's scope, not to the caller
   std::atomic<bool> closed{false};
-  std::atomic<bool> released{false};  // the worker gave the memory back; implies closed
+  std::atomic<bool> released{false};    // the memory is gone from the worker; implies closed
+  std::atomic<bool> given_back{false};  // by the caller, not with the worker; implies released once both are set
 
   void mark_released() {
     closed.store(true, std::memory_order_release);
     released.store(true, std::memory_order_release);
+  }
+  // For a call that gives this one buffer back; what goes with its worker is only released.
+  void mark_given_back() {
+    given_back.store(true, std::memory_order_release);
+    mark_released();
   }
 };
 
@@ -59,6 +66,9 @@ class BufferList {
   std::unordered_map<CanonicalIdentity, BufferState> by_identity_ SIMPLER_GUARDED_BY(mutex_);
   std::map<const std::byte*, BufferState> by_address_ SIMPLER_GUARDED_BY(mutex_);
 };
+
+// Why a closed buffer gives no views, with its name: closed, released, or gone with its worker.
+std::string why_closed(const Buffer& buffer);
 
 // A buffer that this worker made and still has: kInvalidArgument for a default handle or another worker's,
 // kFailedPrecondition for a released one.

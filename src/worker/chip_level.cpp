@@ -344,7 +344,7 @@ Status ChipLevel::take_away(const BufferState& buffer, const char* call) {
     return failed_precondition(
         fmt::format("{}: buffer {} was released already", call, to_string(buffer->descriptor.identity)));
   }
-  buffer->mark_released();
+  buffer->mark_given_back();
   return Status::ok();
 }
 

@@ -68,7 +68,7 @@ Status NodeLevel::release_buffer(const BufferState& buffer) {
     return Status::ok();  // another thread released it just now
   }
   SIMPLER_RETURN_IF_ERROR(std::move(retired));
-  buffer->mark_released();
+  buffer->mark_given_back();
   buffers_.remove(buffer->descriptor.identity);
   Status withdrawn = buffer->withdraw ? buffer->withdraw() : Status::ok();
   tell_released(buffer->descriptor.identity);
@@ -153,7 +153,7 @@ Status NodeLevel::device_free(const BufferState& buffer) {
   }
   SIMPLER_RETURN_IF_ERROR(tree_->driver().with_engine(
       [&](engine::Engine&) { return tree_->memory().tables().retire_buffer(buffer->ref); }));
-  buffer->mark_released();
+  buffer->mark_given_back();
   buffers_.remove(buffer->descriptor.identity);
   {
     MutexLock lock(mutex_);

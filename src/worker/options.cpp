@@ -50,6 +50,9 @@ Status check_platform(const WorkerOptions& options) {
   if (!has_chips) {
     return Status::ok();
   }
+  if (options.platform.empty()) {
+    return invalid_argument(fmt::format("platform is missing: devices need one of {}", spec::platform_names()));
+  }
   if (spec::find_platform(options.platform) == nullptr) {
     return invalid_argument(
         fmt::format("platform='{}' is not known; known platforms: {}", options.platform, spec::platform_names()));

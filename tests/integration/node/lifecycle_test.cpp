@@ -160,6 +160,36 @@ TEST(LifecycleTest, TerminateCancelsRunsWhoseHandlesAreGone) {
   EXPECT_TRUE(kept->closed());
 }
 
+TEST(LifecycleTest, ABufferThatGivesNoViewsSaysWhy) {
+  Buffer closed;
+  Buffer released;
+  Buffer left;
+  const auto why = [](const Buffer& buffer) {
+    const Status status = thrown([&] { (void)buffer.tensor({1}, DataType::kInt8); });
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  };
+  {
+    Worker worker({.level = 3, .num_sub_workers = 1});
+    worker.init();
+    closed = worker.create_buffer(8);
+    released = worker.create_buffer(8);
+    left = worker.create_buffer(8);
+    closed.close();
+    worker.release_buffer(released);
+    EXPECT_TRUE(why(closed).ends_with(" is closed")) << why(closed);
+    worker.close();
+  }
+  EXPECT_TRUE(why(released).ends_with(" was released")) << why(released);
+  EXPECT_TRUE(why(left).ends_with(" went with its worker, which is closed")) << why(left);
+}
+
+TEST(LifecycleTest, DevicesWithoutAPlatformAreToldWhichThereAre) {
+  const Status status = thrown([] { const Worker worker({.level = 3, .device_ids = {0}}); });
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(status.message().starts_with("platform is missing: devices need one of ")) << status.message();
+}
+
 TEST(LifecycleTest, ARegistrationDuringInitWaitsAndACloseCancelsTheInit) {
   for (const bool close : {false, true}) {
     Worker worker({.level = 3, .num_sub_workers = 1});
