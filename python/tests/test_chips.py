@@ -113,7 +113,9 @@ def test_copy_back_follows_the_signature_not_the_tags(chip: simpler.Worker, addi
     assert (out.numpy() == 7).all()
 
 
-def test_a_node_tells_once_that_a_tag_hides_what_the_chip_writes(adding: ChipCallable, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_node_tells_once_that_a_tag_hides_what_the_chip_writes(
+    adding: ChipCallable, capfd: pytest.CaptureFixture[str]
+) -> None:
     with simpler.Worker(level=3, platform="tiny", device_ids=[0]) as worker:
         handle = worker.register(adding)
         buffers = [worker.create_buffer(1024) for _ in range(3)]
