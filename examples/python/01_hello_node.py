@@ -17,8 +17,9 @@ def graph(orch: simpler.Orchestrator, args: object, config: object) -> None:
     orch.submit_sub(square_it, simpler.TaskArgs().inout(numbers.tensor((8,), "INT64")))
 
 
-with simpler.Worker(level=3, num_sub_workers=2) as worker:
-    fill_it, square_it = worker.register(fill), worker.register(square)
+worker = simpler.Worker(level=3, num_sub_workers=2)
+fill_it, square_it = worker.register(fill), worker.register(square)
+with worker:
     numbers = worker.create_buffer(64)
     worker.run(graph)
     print(numbers.numpy(None, "INT64"))

@@ -29,8 +29,9 @@ def fail(args: simpler.MappedArgs) -> None:
     raise LookupError("no such play")
 
 
-with simpler.Worker(level=3, num_sub_workers=2) as worker:
-    count_handle, total_handle, fail_handle = (worker.register(each) for each in (count, total, fail))
+worker = simpler.Worker(level=3, num_sub_workers=2)
+count_handle, total_handle, fail_handle = (worker.register(each) for each in (count, total, fail))
+with worker:
     counts, result = worker.create_buffer(8 * len(TEXTS)), worker.create_buffer(8)
 
     def graph(orch: simpler.Orchestrator, args: object, config: object) -> None:
