@@ -31,13 +31,13 @@ class LaneRig {
   // yardsticks do not give way either.
   enum class Manners { kProduction, kNone };
 
-  // first_cpu < 0 leaves the children unpinned; otherwise child i is pinned to first_cpu + i.
-  LaneRig(uint32_t children, int first_cpu, Manners manners = Manners::kProduction)
-      : policy_(wake_options(children, manners)), manners_(manners) {
+  // children_cpu < 0 leaves the children where the parent is allowed to run; otherwise they are pinned there.
+  LaneRig(uint32_t children, int children_cpu, Manners manners = Manners::kProduction)
+      : policy_(wake_options(WakeOptions{.runnable_threads = children + 1}, manners)), manners_(manners) {
     for (uint32_t i = 0; i < children; ++i) {
       wire::initialise(shared_->mailboxes[i], wire::kMaxLines, 0);
       lanes_.push_back(std::make_unique<lane::MailboxParent>(lane::LaneInfo{.worker_id = i}, shared_->mailboxes[i]));
-      pids_.push_back(fork_child(i, children, first_cpu < 0 ? -1 : first_cpu + static_cast<int>(i)));
+      pids_.push_back(fork_child(i, children, children_cpu));
     }
     for (uint32_t i = 0; i < children; ++i) hop(i);
   }
@@ -117,8 +117,7 @@ class LaneRig {
     return dispatch;
   }
 
-  static WakeOptions wake_options(uint32_t children, Manners manners) {
-    WakeOptions options{.runnable_threads = children + 1};
+  static WakeOptions wake_options(WakeOptions options, Manners manners) {
     if (manners == Manners::kNone) options.bad_yield = kSecond;
     return options;
   }
@@ -130,7 +129,8 @@ class LaneRig {
     if (pid > 0) return pid;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(0);
-    WakePolicy policy(wake_options(children, manners_));  // before it is pinned: it counts processors
+    WakePolicy policy(
+        wake_options(WakeOptions::of_a_child(children + 1), manners_));  // before it is pinned: it counts processors
     if (cpu >= 0) pin_to_cpu(cpu);
     NothingHandler handler(shared_->digests[index]);
     lane::MailboxChild child(shared_->mailboxes[index], shared_->doorbell, policy);

@@ -2,7 +2,7 @@
 //
 // n peers, each with a request and a reply word 128 bytes apart; the near side visits them in turn, one exchange at a
 // time. PPY waits with 50 pauses and then yields in a loop; FUT waits on a futex at once and the poster wakes. Nobody
-// is pinned. `slept_hop` is one FUT exchange after both sides have slept for a while.
+// is pinned unless the peers are told to be. `slept_hop` is one FUT exchange after both sides have slept for a while.
 #pragma once
 
 #include <atomic>
@@ -17,9 +17,10 @@ namespace simpler::bench {
 
 class CrowdYardstick {
  public:
-  explicit CrowdYardstick(uint32_t peers) {
+  // cpu < 0 leaves the peers unpinned.
+  explicit CrowdYardstick(uint32_t peers, int cpu = -1) {
     for (uint32_t i = 0; i < peers; ++i) {
-      peers_.emplace_back(-1, [this, i](uint32_t kind, uint32_t count) { answer(i, kind, count); });
+      peers_.emplace_back(cpu, [this, i](uint32_t kind, uint32_t count) { answer(i, kind, count); });
     }
   }
 

@@ -4,20 +4,16 @@
 #include <charconv>
 #include <cstddef>
 #include <fstream>
-#include <memory>
-#include <sched.h>
+#include <optional>
+
+#include "base/affinity_mask.h"
 
 namespace simpler {
 namespace {
 
 uint32_t cpus_of_affinity() {
-  // The kernel refuses a mask smaller than its own, so the size grows until it fits.
-  for (int cpus = 1024; cpus <= (1 << 20); cpus *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(cpus), [](cpu_set_t* set) { CPU_FREE(set); });
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    if (::sched_getaffinity(0, bytes, mask.get()) == 0) return static_cast<uint32_t>(CPU_COUNT_S(bytes, mask.get()));
-  }
-  return 1;
+  const std::optional<AffinityMask> mask = AffinityMask::of_this_thread();
+  return mask ? mask->count() : 1;
 }
 
 std::string own_group() {

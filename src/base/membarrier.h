@@ -8,6 +8,9 @@ namespace simpler {
 bool register_membarrier();
 
 // Every running thread of every registered process passes a full barrier before this returns. False where refused.
+// Not quite: a processor is left out when the process had run there before it registered, then idled there, and no
+// other process has run there since; the kernel keeps the registration per processor and does not bring that one up to
+// date.
 bool membarrier_all_registered();
 
 }  // namespace simpler

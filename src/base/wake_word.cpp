@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/cpu_count.h"
 #include "base/membarrier.h"
 
 namespace simpler {
@@ -19,18 +18,6 @@ namespace {
 // Without membarrier a poster that was already past its look when the mark was set has not fenced. Such a post can
 // only happen around the first sleep on a word; bounding every sleep on an unsettled word makes it late, not lost.
 constexpr Nanos kLongestUnfencedNap = 20 * kMillisecond;
-
-uint32_t polls_for(Nanos span) {
-  constexpr uint32_t kSample = 256;
-  Nanos best = kSecond;
-  for (int round = 0; round < 3; ++round) {
-    const Nanos started = monotonic_now();
-    for (uint32_t i = 0; i < kSample; ++i) internal::relax_cpu();
-    best = std::min(best, monotonic_now() - started);
-  }
-  const Nanos polls = span * kSample / std::max<Nanos>(best, 1);
-  return static_cast<uint32_t>(std::clamp<Nanos>(polls, 1, 10'000));
-}
 
 uint32_t* futex_address(WakeWord& word) {
   return reinterpret_cast<uint32_t*>(&word.value);
@@ -52,41 +39,28 @@ void full_fence() {
 
 }  // namespace
 
-WakePolicy::WakePolicy(const WakeOptions& options)
-    : options_(options),
-      cpus_(options.cpus != 0 ? options.cpus : usable_cpus()),
-      spin_polls_(polls_for(options.spin)),
-      has_membarrier_(register_membarrier() && options.use_membarrier && membarrier_all_registered()),
-      runnable_threads_(options.runnable_threads) {}
-
-bool WakePolicy::note_yield(Nanos now, Nanos took) {
-  const Nanos until = ban_until_.load(std::memory_order_relaxed);
-  const Nanos last = ban_length_.load(std::memory_order_relaxed);
-  // Another thread has told of the same time slice: this yield began before the ban did.
-  if (took > options_.bad_yield && until != 0 && now - took < until - last) return false;
-  const bool recent = until != 0 && now < until + last;
-  if (took <= options_.bad_yield) {
-    if (until != 0 && !recent) ban_until_.store(0, std::memory_order_relaxed);
-    return true;
-  }
-  const Nanos length = recent ? std::min(last * 2, options_.longest_ban) : options_.first_ban;
-  ban_length_.store(length, std::memory_order_relaxed);
-  ban_until_.store(now + length, std::memory_order_relaxed);
-  return false;
-}
-
 namespace internal {
 
 bool early_phase_allowed(const WakePolicy& policy) {
   return policy.yield_budget() > 0 && !policy.banned(monotonic_now());
 }
 
-bool yield_once(WakePolicy& policy, Nanos started, Deadline deadline) {
+YieldPhase::YieldPhase(WakePolicy& policy, Deadline deadline)
+    : policy_(policy),
+      deadline_(deadline),
+      beside_(policy.shares_cpu()),
+      until_(monotonic_now() + policy.yield_budget()) {}
+
+bool YieldPhase::once() {
   const Nanos before = monotonic_now();
   ::sched_yield();
   const Nanos after = monotonic_now();
-  return policy.note_yield(after, after - before) && after - started < policy.yield_budget() &&
-         !deadline.expired(after);
+  if (!policy_.note_yield(after, after - before) || deadline_.expired(after)) return false;
+  if (after < until_) return true;
+  if (!beside_ || extended_) return false;
+  extended_ = true;
+  until_ = after + policy_.patience(after);
+  return after < until_;
 }
 
 namespace {

@@ -1,9 +1,7 @@
 // WakeWord: how a thread waits for something that another thread, or another process, will publish.
 //
 // A wait has three phases: spin about a microsecond, yield for some tens of microseconds, sleep on a shared futex.
-// Spinning happens only while our runnable threads fit on the CPUs that we may use. Every yield is timed; one that took
-// as long as a time slice means that a computing process got the CPU, and bans both early phases in this process for a
-// while, longer each time that it happens again. An interruption is shorter than that and bans nothing.
+// How long each phase lasts and when it is left out is the WakePolicy's business.
 //
 // The poster pays one relaxed load. That is safe because the sleeper, after announcing itself in the word, makes every
 // running thread of every registered process pass a memory barrier (membarrier) and only then looks again: either the
@@ -11,6 +9,10 @@
 // often, because of a ban or by its nature, marks the word instead: posters then pay a fence, and one barrier after the
 // mark was set is enough for all sleepers until it is taken away. Where the kernel refuses membarrier, the mark alone
 // has to do.
+//
+// Linux may leave out a processor from that barrier although it runs a thread of a registered process: one on which the
+// process had run before it registered and nobody else has since (observed on 6.18; src/base/README.md). So every
+// sleeper looks a second time two milliseconds after its announcement: what was missed is late, never lost.
 //
 // A WakeWord lives in private memory or in a shared mapping; all bytes zero is a valid word.
 // A process that calls wait() or wake() holds a WakePolicy (or called register_membarrier) before it does.
@@ -20,7 +22,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "base/membarrier.h"
+#include "base/wake_policy.h"
 
 namespace simpler {
 
@@ -35,60 +37,6 @@ struct alignas(128) WakeWord {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(WakeWord) == 128);
 
-struct WakeOptions {
-  uint32_t cpus = 0;              // 0: what affinity and the cgroup quota allow
-  uint32_t runnable_threads = 2;  // threads of ours, in all processes of the tree, that may want a CPU at once
-  Nanos spin = 1 * kMicrosecond;
-  Nanos yield = 50 * kMicrosecond;
-  Nanos bad_yield = 250 * kMicrosecond;  // a time slice is milliseconds, an interruption at most some tens of us
-  Nanos first_ban = 10 * kMillisecond;
-  Nanos longest_ban = 250 * kMillisecond;
-  bool use_membarrier = true;                     // false: poster-fence mode, as if the kernel had refused
-  bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside
-  bool posters_fence = false;  // for words that are slept on more often than posted: they stay settled
-};
-
-// What one process knows about waiting. One object per process, shared by its threads; make a new one after a fork.
-class WakePolicy {
- public:
-  explicit WakePolicy(const WakeOptions& options = {});
-  WakePolicy(const WakePolicy&) = delete;
-  WakePolicy& operator=(const WakePolicy&) = delete;
-
-  bool has_membarrier() const { return has_membarrier_; }
-  bool barrier() const { return options_.barrier(); }
-  uint32_t cpus() const { return cpus_; }
-
-  // Called when the tree grows or shrinks; decides whether spinning is allowed.
-  void set_runnable_threads(uint32_t threads) { runnable_threads_.store(threads, std::memory_order_relaxed); }
-  bool may_spin() const { return runnable_threads_.load(std::memory_order_relaxed) <= cpus_; }
-
-  // Polls before the first yield: about options.spin on this machine, 0 when spinning is not allowed now.
-  uint32_t spin_budget() const { return may_spin() && !banned_hint() ? spin_polls_ : 0; }
-
-  bool banned(Nanos now) const {
-    const Nanos until = ban_until_.load(std::memory_order_relaxed);
-    return until != 0 && now < until;
-  }
-  // Whether sleepers leave the fence to the posters now.
-  bool prefers_poster_fence() const { return options_.posters_fence || banned_hint(); }
-  // Tells how long one yield took; true when it was a good one.
-  bool note_yield(Nanos now, Nanos took);
-  Nanos yield_budget() const { return options_.yield; }
-
- private:
-  bool banned_hint() const { return ban_until_.load(std::memory_order_relaxed) != 0 && banned(monotonic_now()); }
-
-  WakeOptions options_;
-  uint32_t cpus_;
-  uint32_t spin_polls_;
-  bool has_membarrier_;
-  // Advice shared by the threads of this process; order nothing, and a lost update costs one more probe.
-  std::atomic<uint32_t> runnable_threads_;
-  std::atomic<Nanos> ban_until_{0};   // 0: no ban that still matters
-  std::atomic<Nanos> ban_length_{0};  // of the last ban
-};
-
 namespace internal {
 
 inline void relax_cpu() {
@@ -101,11 +49,28 @@ inline void relax_cpu() {
 
 enum class Nap : uint8_t { kAgain, kExpired };
 
+// A barrier may have passed by a poster (see above). Its post was under way when the sleeper announced itself, so it is
+// visible long before this; the sleeper looks once more then.
+constexpr Nanos kSecondLook = 2 * kMillisecond;
+
 uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy);
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline);
 void wake_announced(WakeWord& word);
-bool yield_once(WakePolicy& policy, Nanos started, Deadline deadline);  // true: worth another yield
 bool early_phase_allowed(const WakePolicy& policy);
+
+// The yields of one wait.
+class YieldPhase {
+ public:
+  YieldPhase(WakePolicy& policy, Deadline deadline);
+  bool once();  // true: worth another one
+
+ private:
+  WakePolicy& policy_;
+  const Deadline deadline_;
+  const bool beside_;  // it began on a CPU that somebody else uses too
+  bool extended_ = false;
+  Nanos until_;
+};
 
 }  // namespace internal
 
@@ -119,17 +84,21 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
     if (ready()) return true;
   }
   if (internal::early_phase_allowed(policy)) {
-    const Nanos started = monotonic_now();
-    bool again = true;
-    while (again) {
-      again = internal::yield_once(policy, started, deadline);
+    internal::YieldPhase yields(policy, deadline);
+    for (bool again = true; again;) {
+      again = yields.once();
       if (ready()) return true;
     }
   }
   while (true) {
     const uint32_t announced = internal::announce_sleep(word, policy);
     if (ready()) return true;
-    if (internal::sleep_on(word, announced, deadline) == internal::Nap::kExpired) return ready();
+    Deadline until = Deadline::earlier(deadline, Deadline::after(internal::kSecondLook));
+    while (internal::sleep_on(word, announced, until) == internal::Nap::kExpired) {
+      if (ready()) return true;
+      if (deadline.expired()) return false;
+      until = deadline;  // nothing was missed, so this announcement serves for the whole sleep
+    }
     if (ready()) return true;
   }
 }

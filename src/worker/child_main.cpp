@@ -92,7 +92,7 @@ struct ChildMemory {
 
 // Until the parent asks this child to leave.
 Status serve(const ChildPlan& plan, wire::Mailbox& mailbox, lane::Handler& handler) {
-  WakePolicy policy({.runnable_threads = plan.runnable_threads});
+  WakePolicy policy(WakeOptions::of_a_child(plan.runnable_threads));
   SIMPLER_RETURN_IF_ERROR(fault_point(plan.faults, "start.child.language"));
   if (plan.language->enter_serving) {
     plan.language->enter_serving();

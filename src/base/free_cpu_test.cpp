@@ -1,0 +1,65 @@
+#include "base/free_cpu.h"
+
+#include <optional>
+#include <sched.h>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/affinity_mask.h"
+
+namespace simpler {
+namespace {
+
+TEST(FreeCpu, ReadsTheRunnableThreadsOfALoadAverage) {
+  EXPECT_EQ(runnable_threads_of("0.10 0.20 0.30 2/77 18078\n"), 2U);
+  EXPECT_EQ(runnable_threads_of("100.00 90.50 12.34 317/4096 1"), 317U);
+}
+
+TEST(FreeCpu, WhatIsNoLoadAverageCountsNobody) {
+  for (const char* text : {"", "0.10", "0.10 0.20 0.30", "0.10 0.20 0.30 ", "0.10 0.20 0.30 2", "0.10 0.20 0.30 x/77 1",
+                           "0.00 0.00 0.00 0/0 0", "0.10 0.20 0.30 -1/77 1", "0.10 0.20 0.30 99999999999/1 1"}) {
+    EXPECT_EQ(runnable_threads_of(text), 0U) << text;
+  }
+}
+
+// In a thread of its own, whose mask nobody else needs.
+template <class Body>
+void in_a_thread(Body&& body) {
+  std::thread(body).join();
+}
+
+TEST(FreeCpu, AThreadLeavesItsCpuAndKeepsItsMask) {
+  in_a_thread([] {
+    const std::optional<AffinityMask> before = AffinityMask::of_this_thread();
+    ASSERT_TRUE(before.has_value());
+    if (before->count() < 2) GTEST_SKIP() << "one CPU";
+    // The kernel may move a thread between any two instructions here, so one success of some tries is asked for.
+    bool moved = false;
+    for (int attempt = 0; attempt < 100 && !moved; ++attempt) {
+      const int here = ::sched_getcpu();
+      ASSERT_TRUE(leave_this_cpu());
+      moved = ::sched_getcpu() != here;
+      const std::optional<AffinityMask> after = AffinityMask::of_this_thread();
+      ASSERT_TRUE(after.has_value());
+      EXPECT_TRUE(*after == *before);
+    }
+    EXPECT_TRUE(moved);
+  });
+}
+
+TEST(FreeCpu, AThreadThatMayRunOnOneCpuOnlyStays) {
+  in_a_thread([] {
+    AffinityMask mask = *AffinityMask::of_this_thread();
+    const int here = ::sched_getcpu();
+    for (int cpu = 0; cpu < 1 << 20; ++cpu) {
+      if (cpu != here) mask.remove(cpu);
+    }
+    ASSERT_TRUE(mask.apply_to_this_thread());
+    EXPECT_FALSE(leave_this_cpu());
+    EXPECT_EQ(AffinityMask::of_this_thread()->count(), 1U);
+  });
+}
+
+}  // namespace
+}  // namespace simpler
