@@ -24,16 +24,14 @@ uint32_t runnable_threads_of(std::string_view loadavg) {
   return error == std::errc() && end != loadavg.data() + loadavg.size() && *end == '/' ? runnable : 0;
 }
 
-bool a_cpu_is_free() {
+CpuRoom cpu_room() {
   const std::optional<AffinityMask> allowed = AffinityMask::of_this_thread();
-  if (!allowed) return false;
   const UniqueFd file(::open("/proc/loadavg", O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return false;
+  if (!allowed || !file.valid()) return {};
   std::array<char, 128> text{};
   const ssize_t bytes = ::read(file.get(), text.data(), text.size());
-  if (bytes <= 0) return false;
-  const uint32_t runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)});
-  return runnable != 0 && runnable <= allowed->count();
+  if (bytes <= 0) return {};
+  return {.runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)}), .allowed = allowed->count()};
 }
 
 bool leave_this_cpu() {

@@ -9,13 +9,25 @@
 
 namespace simpler {
 
-// True when there are no more runnable threads on the whole machine than CPUs on which the calling thread may run. If
-// it shares its CPU, then another one of those runs nobody at this moment. False when that cannot be known. Reads
-// /proc/loadavg: some microseconds.
-bool a_cpu_is_free();
+// What is known of the machine at one moment.
+struct CpuRoom {
+  uint32_t runnable = 0;  // threads on the whole machine that run or could; 0: not known
+  uint32_t allowed = 0;   // CPUs on which the calling thread may run
 
-// Moves the calling thread to another CPU of its affinity mask, which stays what it was. False when there is no other,
-// or the kernel refuses. Takes as long as it takes to wake that CPU: tens of microseconds.
+  // Whether one of the allowed CPUs runs nobody, provided that the calling thread shares its own with somebody.
+  bool has_a_free_cpu() const { return runnable != 0 && runnable <= allowed; }
+  // Whether at least every second one of the other CPUs runs nobody, on the same condition. On two CPUs that is the
+  // same.
+  bool has_mostly_free_cpus() const { return has_a_free_cpu() && (runnable < 2 || 2 * (runnable - 2) <= allowed - 1); }
+};
+
+// Reads /proc/loadavg and the affinity mask of the calling thread: some microseconds.
+CpuRoom cpu_room();
+
+// Moves the calling thread to another CPU of its affinity mask: to any, for the kernel does not choose by who runs
+// there. Takes as long as it takes to wake that CPU, tens of microseconds. False when there is no other, or the kernel
+// refuses. The mask is put back; since Linux 6.2 it counts as set by the user then, so that CPUs which a control group
+// gains later, or which were offline, are not added to it, neither for processes forked from here.
 bool leave_this_cpu();
 
 // Runnable threads of the machine by the text of /proc/loadavg; 0 when it is not understood, or says 0, as systems do

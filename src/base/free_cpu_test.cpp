@@ -1,7 +1,9 @@
 #include "base/free_cpu.h"
 
+#include <fstream>
 #include <optional>
 #include <sched.h>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -23,10 +25,37 @@ TEST(FreeCpu, WhatIsNoLoadAverageCountsNobody) {
   }
 }
 
+TEST(FreeCpu, IsFreeWhenNoMoreAreRunnableThanAllowed) {
+  EXPECT_FALSE((CpuRoom{.runnable = 0, .allowed = 4}).has_a_free_cpu()) << "not known";
+  EXPECT_TRUE((CpuRoom{.runnable = 4, .allowed = 4}).has_a_free_cpu());
+  EXPECT_FALSE((CpuRoom{.runnable = 5, .allowed = 4}).has_a_free_cpu());
+}
+
+TEST(FreeCpu, MostOthersAreFreeWhenStrangersTakeHalfOfThemAtMost) {
+  EXPECT_FALSE((CpuRoom{.runnable = 0, .allowed = 2}).has_mostly_free_cpus()) << "not known";
+  EXPECT_TRUE((CpuRoom{.runnable = 1, .allowed = 2}).has_mostly_free_cpus());
+  EXPECT_TRUE((CpuRoom{.runnable = 2, .allowed = 2}).has_mostly_free_cpus());
+  EXPECT_FALSE((CpuRoom{.runnable = 3, .allowed = 2}).has_mostly_free_cpus());
+  EXPECT_TRUE((CpuRoom{.runnable = 5, .allowed = 8}).has_mostly_free_cpus());
+  EXPECT_FALSE((CpuRoom{.runnable = 6, .allowed = 8}).has_mostly_free_cpus());
+}
+
 // In a thread of its own, whose mask nobody else needs.
 template <class Body>
 void in_a_thread(Body&& body) {
   std::thread(body).join();
+}
+
+TEST(FreeCpu, TheRoomOfThisMachineCountsAtLeastTheReader) {
+  in_a_thread([] {
+    const CpuRoom room = cpu_room();
+    EXPECT_EQ(room.allowed, AffinityMask::of_this_thread()->count());
+    std::ifstream file("/proc/loadavg");
+    std::string text;
+    std::getline(file, text);
+    if (runnable_threads_of(text) == 0) GTEST_SKIP() << "nobody counts here: " << text;
+    EXPECT_GE(room.runnable, 1U);
+  });
 }
 
 TEST(FreeCpu, AThreadLeavesItsCpuAndKeepsItsMask) {

@@ -70,33 +70,44 @@ bool WakePolicy::note_yield(Nanos now, Nanos took) {
 }
 
 bool WakePolicy::forgiven(Nanos now) {
-  if (ban_.recent(now) || mercy_.holds(now) || !options_.cpu_is_free()) return false;
+  if (ban_.recent(now) || mercy_.holds(now) || !room().has_a_free_cpu()) return false;
   mercy_.begin(now);
   return true;
 }
 
 Nanos WakePolicy::patience(Nanos now) {
   if (options_.yield == 0 || hurry_.holds(now)) return 0;
-  if (options_.cpu_is_free()) return options_.yield_for_move;
+  if (room().has_a_free_cpu()) return options_.yield_for_move;
   hurry_.begin(now);
   return 0;
 }
 
+// A quota below the mask means that a second CPU would be paid for with a pause later.
+CpuRoom WakePolicy::room() const {
+  if (cpus_ < 2) return {};
+  CpuRoom room = options_.cpu_room();
+  room.allowed = std::min(room.allowed, cpus_);
+  return room;
+}
+
+void WakePolicy::forget_neighbour() {
+  switches_.store(0, std::memory_order_relaxed);
+  lost_.store(0, std::memory_order_relaxed);
+}
+
 void WakePolicy::note_neighbour(Nanos now, Nanos took) {
-  const uint32_t switches = switches_.load(std::memory_order_relaxed);
+  const uint32_t switches = switches_.load(std::memory_order_relaxed) + 1;
   if (took < switch_time_) {
-    if (switches == 0) return;
-    switches_.store(0, std::memory_order_relaxed);
-    lost_.store(0, std::memory_order_relaxed);
+    if (switches > 1) forget_neighbour();
     return;
   }
   const Nanos lost = lost_.load(std::memory_order_relaxed) + took;
-  switches_.store(switches + 1, std::memory_order_relaxed);
+  switches_.store(switches, std::memory_order_relaxed);
   lost_.store(lost, std::memory_order_relaxed);
-  if (options_.move_after == 0 || lost < options_.move_after || switches + 1 < kSwitchesOfANeighbour) return;
+  if (options_.move_after == 0 || lost < options_.move_after || switches < kSwitchesOfANeighbour) return;
   if (moves_.holds(now)) return;
   moves_.begin(now);
-  if (options_.cpu_is_free() && options_.leave_cpu()) switches_.store(0, std::memory_order_relaxed);
+  if (room().has_mostly_free_cpus() && options_.leave_cpu()) forget_neighbour();
 }
 
 }  // namespace simpler

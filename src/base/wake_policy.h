@@ -1,12 +1,12 @@
 // WakePolicy: what one process has learnt about waiting on this machine, and what follows for its next wait.
 //
-// Spinning happens only while our runnable threads fit on the CPUs that we may use. Every yield is timed:
+// Threads spin only while our runnable threads fit on the CPUs that we may use. Every yield is timed:
 // - One as long as a time slice means that a computing process got the CPU. It bans spinning and yielding for a while,
 //   longer each time that it happens again. An interruption is shorter than that and bans nothing. Once in a while a
-//   bad yield is forgiven when a CPU is free: then it was one of ours that ran, and somebody will move.
-// - Yields in a row that each ran somebody else mean that this thread shares its CPU with the one it waits for.
-// Spinning
-//   is then left out, and a thread that may (`move_after`) goes to another CPU once it has lost enough, if one is free.
+//   bad yield is forgiven when a CPU is free: then it was probably one of ours that ran, and somebody will move.
+// - Yields in a row that each ran somebody else mean that this thread shares its CPU, probably with the one it waits
+//   for. It does not spin then, and a thread that may (`move_after`) goes to another CPU once it has lost enough, if it
+//   is likely to be alone there.
 #pragma once
 
 #include <atomic>
@@ -28,13 +28,13 @@ struct WakeOptions {
   Nanos first_ban = 10 * kMillisecond;
   Nanos longest_ban = 250 * kMillisecond;
   Nanos switch_time = 1 * kMicrosecond;  // a yield from here on ran somebody else; more where system calls are slow
-  // Time lost in a row to others on this CPU before a waiting thread moves to a free one; 0: never. For threads of our
+  // Time lost in a row to others on this CPU before a waiting thread moves to another; 0: never. For threads of our
   // own only, and for policies that one thread waits with.
   Nanos move_after = 0;
   Nanos first_pause = 1 * kMillisecond;           // between two moves, and between two questions for a free CPU
   bool use_membarrier = true;                     // false: poster-fence mode, as if the kernel had refused
   bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside
-  bool (*cpu_is_free)() = a_cpu_is_free;
+  CpuRoom (*cpu_room)() = simpler::cpu_room;
   bool (*leave_cpu)() = leave_this_cpu;
   bool posters_fence = false;  // for words that are slept on more often than posted: they stay settled
 
@@ -102,8 +102,10 @@ class WakePolicy {
   // with more CPUs it does not, because to wake another one costs more than a round.
   bool too_many_take_turns() const { return cpus_ == 1 && runnable_threads_.load(std::memory_order_relaxed) > 3; }
   bool banned_hint() const { return ban_.known() && banned(monotonic_now()); }
+  CpuRoom room() const;
   bool forgiven(Nanos now);
   void note_neighbour(Nanos now, Nanos took);
+  void forget_neighbour();
 
   WakeOptions options_;
   uint32_t cpus_;

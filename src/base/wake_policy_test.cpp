@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/wake_word.h"
+
 namespace simpler {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr Nanos kSwitch = 300 * kMicrosecond;  // one that ran somebody else, ho
 class WakePolicyTest : public testing::Test {
  protected:
   void SetUp() override {
-    cpu_is_free = false;
+    room = kFull;
     leaves = true;
     asked = 0;
     left = 0;
@@ -20,10 +22,10 @@ class WakePolicyTest : public testing::Test {
   static WakeOptions on_a_busy_machine() {
     return {.cpus = 2,
             .runnable_threads = 1,
-            .cpu_is_free =
+            .cpu_room =
                 [] {
                   ++asked;
-                  return cpu_is_free;
+                  return room;
                 },
             .leave_cpu =
                 [] {
@@ -37,12 +39,14 @@ class WakePolicyTest : public testing::Test {
     return options;
   }
 
-  static bool cpu_is_free;
+  static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2};
+  static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2};
+  static CpuRoom room;
   static bool leaves;
   static int asked;
   static int left;
 };
-bool WakePolicyTest::cpu_is_free;
+CpuRoom WakePolicyTest::room;
 bool WakePolicyTest::leaves;
 int WakePolicyTest::asked;
 int WakePolicyTest::left;
@@ -87,6 +91,28 @@ TEST_F(WakePolicyTest, OneTimeSliceBansOnceHoweverManyThreadsTellOfIt) {
   EXPECT_FALSE(policy.banned(kSecond + 10 * kMillisecond));
 }
 
+TEST(GrowingPause, DoublesWhileTheLastOneIsRecentUpToALimit) {
+  GrowingPause pause(10, 25);
+  EXPECT_FALSE(pause.known());
+  EXPECT_FALSE(pause.recent(100));
+  pause.begin(100);
+  EXPECT_TRUE(pause.holds(109));
+  EXPECT_FALSE(pause.holds(110));
+  EXPECT_TRUE(pause.recent(119));
+  EXPECT_FALSE(pause.recent(120));
+  pause.begin(119);
+  EXPECT_EQ(pause.began(), 119);
+  EXPECT_TRUE(pause.holds(138));
+  pause.begin(139);
+  EXPECT_TRUE(pause.holds(163));
+  EXPECT_FALSE(pause.holds(164));
+  pause.forget();
+  EXPECT_FALSE(pause.known());
+  EXPECT_FALSE(pause.recent(140));
+  pause.begin(140);
+  EXPECT_FALSE(pause.holds(150)) << "a forgotten one is not doubled";
+}
+
 TEST_F(WakePolicyTest, ABanThatIsLongOverIsForgotten) {
   WakePolicy policy(on_a_busy_machine());
   EXPECT_FALSE(policy.note_yield(kSecond, kMillisecond));
@@ -97,7 +123,7 @@ TEST_F(WakePolicyTest, ABanThatIsLongOverIsForgotten) {
 }
 
 TEST_F(WakePolicyTest, ABadYieldIsForgivenOnceInAWhileWhenACpuIsFree) {
-  cpu_is_free = true;
+  room = kFree;
   WakePolicy policy(on_a_busy_machine());
   EXPECT_TRUE(policy.note_yield(kSecond, kMillisecond));
   EXPECT_FALSE(policy.banned(kSecond));
@@ -124,7 +150,7 @@ TEST_F(WakePolicyTest, DoesNotSpinWhileYieldsRunSomebodyElse) {
 }
 
 TEST_F(WakePolicyTest, MovesOnceEnoughIsLostInARowAndACpuIsFree) {
-  cpu_is_free = true;
+  room = kFree;
   WakePolicy policy(that_may_move());
   EXPECT_TRUE(policy.note_yield(kSecond, kSwitch));
   EXPECT_TRUE(policy.note_yield(kSecond + 1, kSwitch));
@@ -134,19 +160,62 @@ TEST_F(WakePolicyTest, MovesOnceEnoughIsLostInARowAndACpuIsFree) {
   EXPECT_GT(policy.spin_budget(), 0U) << "alone on its new CPU";
 }
 
+TEST_F(WakePolicyTest, WhatWasLostBeforeAMoveDoesNotCountForTheNext) {
+  room = kFree;
+  WakePolicy policy(that_may_move());
+  for (int i = 0; i < 3; ++i) policy.note_yield(kSecond + i, kSwitch);
+  ASSERT_EQ(left, 1);
+  policy.note_yield(kSecond + kMillisecond, kQuick);
+  const Nanos later = 2 * kSecond;
+  for (int i = 0; i < 3; ++i) policy.note_yield(later + i, 100 * kMicrosecond);
+  EXPECT_EQ(left, 1) << "300 of 500 us are lost";
+  for (int i = 0; i < 3; ++i) policy.note_yield(later + 10 + i, 100 * kMicrosecond);
+  EXPECT_EQ(left, 2);
+}
+
+TEST_F(WakePolicyTest, StaysWhereMostOtherCpusAreTaken) {
+  room = {.runnable = 8, .allowed = 8};
+  WakeOptions options = that_may_move();
+  options.cpus = 8;
+  WakePolicy policy(options);
+  for (int i = 0; i < 3; ++i) policy.note_yield(kSecond + i, kSwitch);
+  EXPECT_EQ(left, 0) << "six strangers on seven CPUs";
+  room = {.runnable = 5, .allowed = 8};
+  policy.note_yield(2 * kSecond, kSwitch);
+  EXPECT_EQ(left, 1) << "three strangers on seven CPUs";
+}
+
+TEST_F(WakePolicyTest, AQuotaCountsAsFewerCpus) {
+  room = {.runnable = 3, .allowed = 8};
+  WakePolicy two(that_may_move());
+  for (int i = 0; i < 3; ++i) two.note_yield(kSecond + i, kSwitch);
+  EXPECT_EQ(left, 0) << "a third thread on the quota of two CPUs";
+  room = {.runnable = 1, .allowed = 8};
+  WakeOptions options = that_may_move();
+  options.cpus = 1;
+  asked = 0;
+  WakePolicy one(options);
+  for (int i = 0; i < 3; ++i) one.note_yield(kSecond + i, kSwitch);
+  EXPECT_EQ(one.patience(kSecond), 0);
+  EXPECT_FALSE(one.note_yield(2 * kSecond, kMillisecond));
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(left, 0);
+}
+
 TEST_F(WakePolicyTest, AYieldThatRanNobodyEndsTheRow) {
-  cpu_is_free = true;
+  room = kFree;
   WakePolicy policy(that_may_move());
   for (Nanos now = kSecond; now < kSecond + 50 * kMillisecond; now += kMillisecond) {
-    policy.note_yield(now, kSwitch);
-    policy.note_yield(now + 1, kSwitch);
-    policy.note_yield(now + 2, kQuick);
+    for (int i = 0; i < 4; ++i) policy.note_yield(now + i, 100 * kMicrosecond);  // enough yields, not enough time
+    policy.note_yield(now + 4, kQuick);
+    for (int i = 5; i < 7; ++i) policy.note_yield(now + i, kSwitch);  // enough time, not enough yields
+    policy.note_yield(now + 7, kQuick);
   }
   EXPECT_EQ(left, 0);
 }
 
 TEST_F(WakePolicyTest, LittleLostTimeMovesNobody) {
-  cpu_is_free = true;
+  room = kFree;
   WakeOptions options = that_may_move();
   options.move_after = kSecond;
   WakePolicy policy(options);
@@ -165,14 +234,14 @@ TEST_F(WakePolicyTest, StaysWhenNoCpuIsFreeAndAsksLessAndLessOften) {
 TEST_F(WakePolicyTest, WaitsForANeighbourOnItsWayOnlyWhileACpuIsFree) {
   WakePolicy policy(on_a_busy_machine());
   EXPECT_EQ(policy.patience(kSecond), 0);
-  cpu_is_free = true;
+  room = kFree;
   EXPECT_EQ(policy.patience(kSecond + kMillisecond - 1), 0) << "not asked again so soon";
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(policy.patience(kSecond + kMillisecond), WakeOptions{}.yield_for_move);
 }
 
 TEST_F(WakePolicyTest, WhoDoesNotYieldWaitsForNoNeighbour) {
-  cpu_is_free = true;
+  room = kFree;
   WakeOptions options = on_a_busy_machine();
   options.yield = 0;
   WakePolicy policy(options);
@@ -189,7 +258,7 @@ TEST_F(WakePolicyTest, OnOneCpuMoreThanThreeDoNotTakeTurnsByYielding) {
 }
 
 TEST_F(WakePolicyTest, WhoMayNotMoveAsksNobody) {
-  cpu_is_free = true;
+  room = kFree;
   WakePolicy policy(on_a_busy_machine());
   for (int i = 0; i < 100; ++i) policy.note_yield(kSecond + i, kSwitch);
   EXPECT_EQ(asked, 0);
@@ -197,12 +266,43 @@ TEST_F(WakePolicyTest, WhoMayNotMoveAsksNobody) {
 }
 
 TEST_F(WakePolicyTest, ACpuThatCannotBeLeftIsShared) {
-  cpu_is_free = true;
+  room = kFree;
   leaves = false;
   WakePolicy policy(that_may_move());
   for (int i = 0; i < 3; ++i) policy.note_yield(kSecond + i, kSwitch);
   EXPECT_EQ(left, 1);
   EXPECT_EQ(policy.spin_budget(), 0U);
+}
+
+// A wait that began beside somebody asks once for a free CPU when its yields are used up; any other does not.
+TEST_F(WakePolicyTest, OnlyAWaitThatBeganBesideSomebodyIsProlonged) {
+  WakeOptions options = on_a_busy_machine();
+  options.yield = 1;  // used up by the first yield
+  options.bad_yield = kSecond;
+  WakePolicy policy(options);
+  internal::YieldPhase alone(policy, Deadline::never());
+  EXPECT_FALSE(alone.once());
+  EXPECT_EQ(asked, 0);
+  for (int i = 0; i < 2; ++i) policy.note_yield(monotonic_now(), kSwitch);
+  internal::YieldPhase beside(policy, Deadline::never());
+  EXPECT_FALSE(beside.once()) << "no CPU is free";
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(WakePolicyTest, AProlongedWaitEndsAndIsNotProlongedAgain) {
+  room = kFree;
+  WakeOptions options = on_a_busy_machine();
+  options.yield = 1;
+  options.yield_for_move = 5 * kMillisecond;
+  options.bad_yield = kSecond;
+  WakePolicy policy(options);
+  for (int i = 0; i < 2; ++i) policy.note_yield(monotonic_now(), kSwitch);
+  const Nanos started = monotonic_now();
+  internal::YieldPhase beside(policy, Deadline::never());
+  while (beside.once()) {
+  }
+  EXPECT_GE(monotonic_now() - started, options.yield_for_move);
+  EXPECT_EQ(asked, 1);
 }
 
 }  // namespace
