@@ -56,7 +56,6 @@ struct Arm {
 };
 
 enum class Direction { kAtMost, kAtLeast };
-constexpr double kRecorded = 0.0;  // a target
 
 // What stands for the batches of a round. The mean where now and then a batch loses a time slice to a stranger: how
 // often that happens is part of the cost, and a median only tells whether it is more than every second batch.
@@ -67,7 +66,7 @@ struct Comparison {
   std::string unit = "ns";
   Arm subject;
   std::vector<Arm> yardsticks;
-  double target = 1.0;  // kRecorded: the ratio is written down and not judged
+  double target = 1.0;
   Direction direction = Direction::kAtMost;
   uint32_t rounds = 5;
   uint32_t batches = 200;  // per arm and round
@@ -87,9 +86,7 @@ struct Record {
   uint32_t rounds = 1;
   double spread = 0.0;  // (largest - smallest ratio of a round) / median ratio
 
-  bool judged() const { return target != kRecorded; }
   bool holds(double slack = 1.0) const {
-    if (!judged()) return true;
     return direction == Direction::kAtMost ? ratio <= target * slack : ratio * slack >= target;
   }
 };
@@ -168,15 +165,11 @@ class Harness {
   }
 
   void add(const Record& record) {
-    std::printf("%-28s %10.2f %-4s  %-10s %10.2f  ratio %6.3f  ", record.name.c_str(), record.value,
-                record.unit.c_str(), record.yardstick.c_str(), record.yardstick_value, record.ratio);
-    if (record.judged()) {
-      std::printf("target %s %-6.3g %-5s ", record.direction == Direction::kAtMost ? "<=" : ">=", record.target,
-                  record.holds() ? "holds" : "MISS");
-    } else {
-      std::printf("recorded               ");
-    }
-    std::printf("spread %4.0f%%  rounds %u\n", record.spread * 100.0, record.rounds);
+    std::printf("%-28s %10.2f %-4s  %-10s %10.2f  ratio %6.3f  target %s %-6.3g %-5s spread %4.0f%%  rounds %u\n",
+                record.name.c_str(), record.value, record.unit.c_str(), record.yardstick.c_str(),
+                record.yardstick_value, record.ratio,
+                record.direction == Direction::kAtMost ? "<=" : ">=", record.target, record.holds() ? "holds" : "MISS",
+                record.spread * 100.0, record.rounds);
     std::fflush(stdout);
     records_.push_back(record);
   }
@@ -261,15 +254,13 @@ class Harness {
     std::fputs("[\n", file);
     for (size_t i = 0; i < records_.size(); ++i) {
       const Record& r = records_[i];
-      const std::string target = r.judged() ? std::to_string(r.target) : "null";
-      const char* holds = r.holds() ? "true" : "false";
       std::fprintf(file,
                    "  {\"name\": \"%s\", \"value\": %.4f, \"unit\": \"%s\", \"yardstick\": \"%s\", "
-                   "\"yardstick_value\": %.4f, \"ratio\": %.4f, \"target\": %s, \"direction\": \"%s\", "
+                   "\"yardstick_value\": %.4f, \"ratio\": %.4f, \"target\": %.4f, \"direction\": \"%s\", "
                    "\"holds\": %s, \"rounds\": %u, \"spread\": %.4f}%s\n",
-                   r.name.c_str(), r.value, r.unit.c_str(), r.yardstick.c_str(), r.yardstick_value, r.ratio,
-                   target.c_str(), r.direction == Direction::kAtMost ? "at most" : "at least",
-                   r.judged() ? holds : "null", r.rounds, r.spread, i + 1 < records_.size() ? "," : "");
+                   r.name.c_str(), r.value, r.unit.c_str(), r.yardstick.c_str(), r.yardstick_value, r.ratio, r.target,
+                   r.direction == Direction::kAtMost ? "at most" : "at least", r.holds() ? "true" : "false", r.rounds,
+                   r.spread, i + 1 < records_.size() ? "," : "");
     }
     std::fputs("]\n", file);
     return std::fclose(file) == 0;

@@ -122,10 +122,15 @@ class ComputingProcesses {
     }
   }
 
-  // Lets `count` of them compute, until `stop`.
-  void start(uint32_t count) {
+  // Lets `count` of them compute, until `stop`: on the first `cpus` processors by turns, or with 0 where the kernel
+  // puts them.
+  void start(uint32_t count, uint32_t cpus = 0) {
     stop_->value.store(0, std::memory_order_relaxed);
-    for (; running_ < count; ++running_) peers_[running_].start(0, 0);
+    for (; running_ < count; ++running_) {
+      const pid_t pid = peers_[running_].pid();
+      cpus == 0 ? unpin(pid) : pin_to_cpu(static_cast<int>(running_ % cpus), pid);
+      peers_[running_].start(0, 0);
+    }
   }
   void stop() {
     stop_->value.store(1, std::memory_order_relaxed);

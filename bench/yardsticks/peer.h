@@ -36,18 +36,19 @@ inline void futex_wake(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-inline void pin_to_cpu(int cpu) {
+// pid 0: the calling thread.
+inline void pin_to_cpu(int cpu, pid_t pid = 0) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<size_t>(cpu), &set);
-  ::sched_setaffinity(0, sizeof(set), &set);
+  ::sched_setaffinity(pid, sizeof(set), &set);
 }
-inline void unpin() {
+inline void unpin(pid_t pid = 0) {
   cpu_set_t set;
   CPU_ZERO(&set);
   const long cpus = ::sysconf(_SC_NPROCESSORS_CONF);
   for (long cpu = 0; cpu < cpus; ++cpu) CPU_SET(static_cast<size_t>(cpu), &set);
-  ::sched_setaffinity(0, sizeof(set), &set);
+  ::sched_setaffinity(pid, sizeof(set), &set);
 }
 
 // Pins the calling thread for a scope.

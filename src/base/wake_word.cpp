@@ -15,10 +15,6 @@
 namespace simpler {
 namespace {
 
-// Without membarrier a poster that was already past its look when the mark was set has not fenced. Such a post can
-// only happen around the first sleep on a word; bounding every sleep on an unsettled word makes it late, not lost.
-constexpr Nanos kLongestUnfencedNap = 20 * kMillisecond;
-
 uint32_t* futex_address(WakeWord& word) {
   return reinterpret_cast<uint32_t*>(&word.value);
 }
@@ -104,8 +100,10 @@ uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
 
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
   Deadline until = deadline;
+  // Without membarrier a poster that was already past its look when the mark was set has not fenced. That happens
+  // around the first sleep on a word only; as the word is never settled, every nap on it is short.
   if ((announced & kFenceFlags) == WakeWord::kPosterFence) {
-    until = Deadline::earlier(until, Deadline::after(kLongestUnfencedNap));
+    until = Deadline::earlier(until, Deadline::after(kSecondLook));
   }
   timespec when{};
   if (!until.is_never()) {

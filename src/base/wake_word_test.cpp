@@ -345,7 +345,7 @@ TEST(WakeWord, ASleeperLooksTwiceAndThenSleepsUntilItsDeadline) {
   WakePolicy policy(sleep_at_once());
   if (!policy.has_membarrier()) GTEST_SKIP() << "without membarrier naps are short";
   int looks = 0;
-  EXPECT_FALSE(wait(word, policy, Deadline::after(100 * internal::kSecondLook), [&] { return ++looks > 100; }));
+  EXPECT_FALSE(wait(word, policy, Deadline::after(15 * internal::kSecondLook), [&] { return ++looks > 100; }));
   // Before the wait, after the announcement, the second look, at the deadline; a signal may add one.
   EXPECT_LE(looks, 6);
 }
