@@ -84,7 +84,8 @@ bool collect(int output_fd, int pid_fd, Deadline deadline, std::string& output) 
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready > 0 && waits[0].revents != 0) {
       if (!read_some(output_fd, output)) return true;
-      continue;  // all output before the exit is looked at
+      if (deadline.expired(monotonic_now())) return false;  // also of a program that never stops printing
+      continue;                                             // all output before the exit is looked at
     }
     if (ready > 0 && waits[1].revents != 0) return true;
     if (deadline.expired(monotonic_now())) return false;
