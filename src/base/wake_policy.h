@@ -87,7 +87,7 @@ class WakePolicy {
 
   bool banned(Nanos now) const { return ban_.holds(now); }
   // Whether sleepers leave the fence to the posters now.
-  bool prefers_poster_fence() const { return options_.posters_fence || banned_hint(); }
+  bool prefers_poster_fence() const { return options_.posters_fence || too_many_take_turns() || banned_hint(); }
   // Tells how long one yield took; true when it was a good one. May move the calling thread.
   bool note_yield(Nanos now, Nanos took);
   Nanos yield_budget() const { return too_many_take_turns() ? 0 : options_.yield; }

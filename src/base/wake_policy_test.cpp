@@ -253,8 +253,10 @@ TEST_F(WakePolicyTest, OnOneCpuMoreThanThreeDoNotTakeTurnsByYielding) {
   EXPECT_GT(one.yield_budget(), 0);
   one.set_runnable_threads(4);
   EXPECT_EQ(one.yield_budget(), 0);
+  EXPECT_TRUE(one.prefers_poster_fence()) << "they sleep often";
   WakePolicy two({.cpus = 2, .runnable_threads = 9});
   EXPECT_GT(two.yield_budget(), 0);
+  EXPECT_FALSE(two.prefers_poster_fence());
 }
 
 TEST_F(WakePolicyTest, WhoMayNotMoveAsksNobody) {

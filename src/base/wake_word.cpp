@@ -61,7 +61,13 @@ bool YieldPhase::once() {
 
 namespace {
 
-constexpr uint32_t kFenceFlags = WakeWord::kPosterFence | WakeWord::kSettled;
+constexpr uint32_t kFenceFlags = WakeWord::kPosterFence | WakeWord::kSettled | WakeWord::kProven;
+
+void raise(std::atomic<Nanos>& time, Nanos to) {
+  Nanos seen = time.load(std::memory_order_relaxed);
+  while (seen < to && !time.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
+  }
+}
 
 // Posters fence from here on. Once a barrier has passed after the mark was set, every poster has either seen the mark
 // or published before the barrier; then the word is settled and further sleepers need no barrier.
@@ -70,6 +76,7 @@ uint32_t announce_to_fencing_posters(WakeWord& word, const WakePolicy& policy) {
   const uint32_t announced = word.value.fetch_or(kFlags, std::memory_order_seq_cst) | kFlags;
   full_fence();
   if ((announced & WakeWord::kSettled) != 0 || !policy.has_membarrier() || !policy.barrier()) return announced;
+  raise(word.settled_at, monotonic_now());
   // Only if nothing changed meanwhile: the mark may have been taken away and set again after the barrier. Otherwise the
   // old value goes to the futex, which refuses it, so that a sleeper whose announcement is gone announces itself again.
   uint32_t expected = announced;
@@ -98,23 +105,36 @@ uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
   return announce_to_fencing_posters(word, policy);
 }
 
+uint32_t prove(WakeWord& word, uint32_t announced) {
+  if ((announced & (WakeWord::kPosterFence | WakeWord::kProven)) != WakeWord::kPosterFence) return announced;
+  // As it was announced: then the mark has been there all the time, for every change adds a step.
+  uint32_t expected = announced;
+  const uint32_t proven = announced | WakeWord::kProven;
+  return word.value.compare_exchange_strong(expected, proven, std::memory_order_seq_cst) ? proven : announced;
+}
+
+bool is_proven(WakeWord& word, uint32_t& announced) {
+  if ((announced & WakeWord::kProven) != 0) return true;
+  if ((announced & WakeWord::kSettled) == 0) return false;
+  // The announcement has read the mark kSettled, so this is not older than the time that belongs to it.
+  const Nanos settled_at = word.settled_at.load(std::memory_order_relaxed);
+  if (monotonic_now() - settled_at < kSecondLook) return false;
+  announced = prove(word, announced);
+  return true;
+}
+
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
-  Deadline until = deadline;
-  // Without membarrier a poster that was already past its look when the mark was set has not fenced. That happens
-  // around the first sleep on a word only; as the word is never settled, every nap on it is short.
-  if ((announced & kFenceFlags) == WakeWord::kPosterFence) {
-    until = Deadline::earlier(until, Deadline::after(kSecondLook));
-  }
   timespec when{};
-  if (!until.is_never()) {
-    const Nanos at = std::max<Nanos>(until.when(), 0);
+  if (!deadline.is_never()) {
+    const Nanos at = std::max<Nanos>(deadline.when(), 0);
     when.tv_sec = at / kSecond;
     when.tv_nsec = at % kSecond;
   }
   const long result = ::syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET, announced,
-                                until.is_never() ? nullptr : &when, nullptr, FUTEX_BITSET_MATCH_ANY);
-  if (result != 0) SIMPLER_CHECK(errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT, errno);
-  return deadline.expired() ? Nap::kExpired : Nap::kAgain;
+                                deadline.is_never() ? nullptr : &when, nullptr, FUTEX_BITSET_MATCH_ANY);
+  if (result == 0) return Nap::kAgain;
+  SIMPLER_CHECK(errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT, errno);
+  return errno == ETIMEDOUT ? Nap::kExpired : Nap::kAgain;
 }
 
 void wake_announced(WakeWord& word) {

@@ -12,7 +12,8 @@
 //
 // Linux may leave out a processor from that barrier although it runs a thread of a registered process: one on which the
 // process had run before it registered and nobody else has since (observed on 6.18; src/base/README.md). So every
-// sleeper looks a second time 20 ms after its announcement: what was missed is late, never lost.
+// sleeper looks a second time 20 ms after its announcement: what was missed is late, never lost. Once a mark has stood
+// that long no post of before it can still be under way; the word is proven then, and its sleepers look once.
 //
 // A WakeWord lives in private memory or in a shared mapping; all bytes zero is a valid word.
 // A process that calls wait() or wake() holds a WakePolicy (or called register_membarrier) before it does.
@@ -33,7 +34,11 @@ struct alignas(128) WakeWord {
   static constexpr uint32_t kSleeper = 1;      // someone announced that it may sleep
   static constexpr uint32_t kPosterFence = 2;  // posters fence before they look
   static constexpr uint32_t kSettled = 4;      // a barrier has passed since that mark was set
-  static constexpr uint32_t kStep = 8;         // one wake-up, or one change of the marks
+  static constexpr uint32_t kProven = 8;       // that mark has stood so long that no earlier post is under way
+  static constexpr uint32_t kStep = 16;        // one wake-up, or one change of the marks
+
+  // When the word was settled at the latest; only ever raised, and not after the mark kSettled that it belongs to.
+  std::atomic<Nanos> settled_at{0};
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(WakeWord) == 128);
 
@@ -55,7 +60,11 @@ enum class Nap : uint8_t { kAgain, kExpired };
 // with 2 ms a hop beside a computing process cost twice as much (12 instead of 7 us on one virtual CPU).
 constexpr Nanos kSecondLook = 20 * kMillisecond;
 
-uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy);
+uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy);  // returns what to sleep on
+// Whether the sleeper need not look a second time; may mark the word as proven, then `announced` changes with it.
+bool is_proven(WakeWord& word, uint32_t& announced);
+// Marks it as proven if the announcement stands as it stood for kSecondLook; returns what to sleep on.
+uint32_t prove(WakeWord& word, uint32_t announced);
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline);
 void wake_announced(WakeWord& word);
 bool early_phase_allowed(const WakePolicy& policy);
@@ -93,15 +102,20 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
     }
   }
   while (true) {
-    const uint32_t announced = internal::announce_sleep(word, policy);
+    uint32_t announced = internal::announce_sleep(word, policy);
     if (ready()) return true;
-    Deadline until = Deadline::earlier(deadline, Deadline::after(internal::kSecondLook));
+    Deadline until = deadline;
+    if (!internal::is_proven(word, announced)) {
+      until = Deadline::earlier(deadline, Deadline::after(internal::kSecondLook));
+    }
     while (internal::sleep_on(word, announced, until) == internal::Nap::kExpired) {
       if (ready()) return true;
       if (deadline.expired()) return false;
-      until = deadline;  // nothing was missed, so this announcement serves for the whole sleep
+      announced = internal::prove(word, announced);  // nothing was missed: this announcement serves for good
+      until = deadline;
     }
     if (ready()) return true;
+    if (deadline.expired()) return false;
   }
 }
 

@@ -343,7 +343,6 @@ TEST(WakeWord, APostThatTheBarrierPassedByIsFoundAtTheSecondLook) {
 TEST(WakeWord, ASleeperLooksTwiceAndThenSleepsUntilItsDeadline) {
   WakeWord word;
   WakePolicy policy(sleep_at_once());
-  if (!policy.has_membarrier()) GTEST_SKIP() << "without membarrier naps are short";
   int looks = 0;
   EXPECT_FALSE(wait(word, policy, Deadline::after(15 * internal::kSecondLook), [&] { return ++looks > 100; }));
   // Before the wait, after the announcement, the second look, at the deadline; a signal may add one.
@@ -419,6 +418,73 @@ TEST_F(SettlingWord, AMarkThatWasSetAnewInTheBarrierIsNotSettledByIt) {
   };
   internal::announce_sleep(word, banned);
   EXPECT_EQ(word.value.load() & (WakeWord::kPosterFence | WakeWord::kSettled), WakeWord::kPosterFence);
+}
+
+// Settles the word long ago, as far as its sleepers can tell.
+uint32_t announce_on_a_word_settled_long_ago(WakeWord& word, const WakePolicy& banned) {
+  internal::announce_sleep(word, banned);
+  wake(word);
+  word.settled_at = monotonic_now() - internal::kSecondLook;
+  return internal::announce_sleep(word, banned);
+}
+
+TEST_F(SettlingWord, AWordIsProvenOnceItHasBeenSettledLongEnough) {
+  uint32_t announced = internal::announce_sleep(word, banned);
+  EXPECT_FALSE(internal::is_proven(word, announced));
+  EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
+  wake(word);
+  announced = announce_on_a_word_settled_long_ago(word, banned);
+  EXPECT_TRUE(internal::is_proven(word, announced));
+  EXPECT_NE(word.value.load() & WakeWord::kProven, 0U);
+  EXPECT_EQ(word.value.load(), announced) << "otherwise the futex refuses it";
+}
+
+TEST_F(SettlingWord, ASleeperOnAProvenWordLooksOnce) {
+  announce_on_a_word_settled_long_ago(word, banned);
+  int looks = 0;
+  EXPECT_FALSE(wait(word, banned, Deadline::after(3 * internal::kSecondLook), [&] { return ++looks > 100; }));
+  EXPECT_EQ(looks, 3) << "before the wait, after the announcement, at the deadline";
+}
+
+TEST_F(SettlingWord, AMarkThatIsSetAnewIsNotProvenByTheOldOne) {
+  uint32_t announced = announce_on_a_word_settled_long_ago(word, banned);
+  ASSERT_TRUE(internal::is_proven(word, announced));
+  WakePolicy plain;
+  internal::announce_sleep(word, plain);
+  EXPECT_EQ(word.value.load() & (WakeWord::kSettled | WakeWord::kProven), 0U);
+  announced = internal::announce_sleep(word, banned);
+  EXPECT_NE(announced & WakeWord::kSettled, 0U);
+  EXPECT_FALSE(internal::is_proven(word, announced));
+}
+
+// Two sleepers may settle a word in any order; the later time counts.
+TEST_F(SettlingWord, TheTimeOfSettlingIsOnlyRaised) {
+  const Nanos later = monotonic_now() + 3600 * kSecond;
+  word.settled_at = later;
+  internal::announce_sleep(word, banned);
+  EXPECT_EQ(word.settled_at.load(), later);
+}
+
+TEST_F(SettlingWord, OnlyAnAnnouncementThatStillStandsProvesItsWord) {
+  WakePolicy without({.use_membarrier = false});
+  uint32_t announced = internal::announce_sleep(word, without);
+  WakePolicy plain;
+  internal::announce_sleep(word, plain);    // takes the mark away
+  internal::announce_sleep(word, without);  // sets it again
+  EXPECT_EQ(internal::prove(word, announced), announced);
+  EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
+  announced = internal::announce_sleep(word, plain);
+  EXPECT_EQ(internal::prove(word, announced), announced) << "there is no mark to prove";
+  EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
+}
+
+TEST(WakeWord, WithoutMembarrierALongSleepProvesItsWord) {
+  WakeWord word;
+  WakePolicy policy(sleep_at_once(Payer::kPoster));
+  EXPECT_FALSE(wait(word, policy, Deadline::after(2 * internal::kSecondLook), [] { return false; }));
+  EXPECT_NE(word.value.load() & WakeWord::kProven, 0U);
+  uint32_t announced = internal::announce_sleep(word, policy);
+  EXPECT_TRUE(internal::is_proven(word, announced));
 }
 
 TEST(WakeWord, UnderABanOneBarrierSettlesTheWordAndAfterItTheMarkGoes) {
