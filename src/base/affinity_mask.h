@@ -24,6 +24,11 @@ class AffinityMask {
   uint32_t count() const { return static_cast<uint32_t>(CPU_COUNT_S(bytes_, set_.get())); }
   // A number that the mask cannot hold is not in it.
   void remove(int cpu) { CPU_CLR_S(static_cast<size_t>(cpu), bytes_, set_.get()); }
+  bool has(int cpu) const { return CPU_ISSET_S(static_cast<size_t>(cpu), bytes_, set_.get()); }
+  void keep_only(int cpu) {
+    CPU_ZERO_S(bytes_, set_.get());
+    CPU_SET_S(static_cast<size_t>(cpu), bytes_, set_.get());
+  }
   bool operator==(const AffinityMask& other) const {
     return bytes_ == other.bytes_ && CPU_EQUAL_S(bytes_, set_.get(), other.set_.get());
   }

@@ -36,13 +36,26 @@ CpuRoom cpu_room() {
 
 bool leave_this_cpu() {
   const std::optional<AffinityMask> allowed = AffinityMask::of_this_thread();
-  const int here = ::sched_getcpu();
+  const int here = current_cpu();
   if (!allowed || here < 0) return false;
   std::optional<AffinityMask> others = AffinityMask::of_this_thread();
   if (!others) return false;
   others->remove(here);
   if (others->count() == 0 || !others->apply_to_this_thread()) return false;
   return allowed->apply_to_this_thread();
+}
+
+bool join_that_cpu(int cpu) {
+  const std::optional<AffinityMask> allowed = AffinityMask::of_this_thread();
+  if (!allowed || cpu < 0 || !allowed->has(cpu)) return false;
+  std::optional<AffinityMask> only = AffinityMask::of_this_thread();
+  if (!only) return false;
+  only->keep_only(cpu);
+  return only->apply_to_this_thread() && allowed->apply_to_this_thread();
+}
+
+int current_cpu() {
+  return ::sched_getcpu();
 }
 
 }  // namespace simpler

@@ -19,6 +19,8 @@ struct CpuRoom {
   // Whether at least every second one of the other CPUs runs nobody, on the same condition. On two CPUs that is the
   // same.
   bool has_mostly_free_cpus() const { return has_a_free_cpu() && (runnable < 2 || 2 * (runnable - 2) <= allowed - 1); }
+  // Whether more threads run than the allowed CPUs can at once.
+  bool is_full() const { return runnable != 0 && runnable > allowed; }
 };
 
 // Reads /proc/loadavg and the affinity mask of the calling thread: some microseconds.
@@ -29,6 +31,12 @@ CpuRoom cpu_room();
 // refuses. The mask is put back; since Linux 6.2 it counts as set by the user then, so that CPUs which a control group
 // gains later, or which were offline, are not added to it, neither for processes forked from here.
 bool leave_this_cpu();
+
+// Moves the calling thread to that CPU if its affinity mask has it; the rest is as above.
+bool join_that_cpu(int cpu);
+
+// The CPU that the calling thread runs on; less than 0 where the kernel does not tell.
+int current_cpu();
 
 // Runnable threads of the machine by the text of /proc/loadavg; 0 when it is not understood, or says 0, as systems do
 // that do not count (the reader itself runs).

@@ -2,7 +2,6 @@
 
 #include <fstream>
 #include <optional>
-#include <sched.h>
 #include <string>
 #include <thread>
 
@@ -29,6 +28,12 @@ TEST(FreeCpu, IsFreeWhenNoMoreAreRunnableThanAllowed) {
   EXPECT_FALSE((CpuRoom{.runnable = 0, .allowed = 4}).has_a_free_cpu()) << "not known";
   EXPECT_TRUE((CpuRoom{.runnable = 4, .allowed = 4}).has_a_free_cpu());
   EXPECT_FALSE((CpuRoom{.runnable = 5, .allowed = 4}).has_a_free_cpu());
+}
+
+TEST(FreeCpu, IsFullWhenMoreAreRunnableThanAllowed) {
+  EXPECT_FALSE((CpuRoom{.runnable = 0, .allowed = 0}).is_full()) << "not known";
+  EXPECT_FALSE((CpuRoom{.runnable = 4, .allowed = 4}).is_full());
+  EXPECT_TRUE((CpuRoom{.runnable = 5, .allowed = 4}).is_full());
 }
 
 TEST(FreeCpu, MostOthersAreFreeWhenStrangersTakeHalfOfThemAtMost) {
@@ -66,9 +71,9 @@ TEST(FreeCpu, AThreadLeavesItsCpuAndKeepsItsMask) {
     // The kernel may move a thread between any two instructions here, so one success of some tries is asked for.
     bool moved = false;
     for (int attempt = 0; attempt < 100 && !moved; ++attempt) {
-      const int here = ::sched_getcpu();
+      const int here = current_cpu();
       ASSERT_TRUE(leave_this_cpu());
-      moved = ::sched_getcpu() != here;
+      moved = current_cpu() != here;
       const std::optional<AffinityMask> after = AffinityMask::of_this_thread();
       ASSERT_TRUE(after.has_value());
       EXPECT_TRUE(*after == *before);
@@ -77,13 +82,39 @@ TEST(FreeCpu, AThreadLeavesItsCpuAndKeepsItsMask) {
   });
 }
 
+TEST(FreeCpu, AThreadJoinsAnotherCpuAndKeepsItsMask) {
+  in_a_thread([] {
+    const AffinityMask before = *AffinityMask::of_this_thread();
+    int last = -1;
+    for (int cpu = 0; cpu < 1 << 16; ++cpu) {
+      if (before.has(cpu)) last = cpu;
+    }
+    bool joined = false;  // the kernel may move it on at once, so one success of some tries is asked for
+    for (int attempt = 0; attempt < 100 && !joined; ++attempt) {
+      ASSERT_TRUE(join_that_cpu(last));
+      joined = current_cpu() == last;
+      EXPECT_TRUE(*AffinityMask::of_this_thread() == before);
+    }
+    EXPECT_TRUE(joined);
+  });
+}
+
+TEST(FreeCpu, AThreadJoinsNoCpuThatItMayNotUse) {
+  in_a_thread([] {
+    AffinityMask mask = *AffinityMask::of_this_thread();
+    const int here = current_cpu();
+    const int other = here == 0 ? 1 : 0;
+    mask.keep_only(here);
+    ASSERT_TRUE(mask.apply_to_this_thread());
+    for (const int cpu : {other, -1, 1 << 20}) EXPECT_FALSE(join_that_cpu(cpu)) << cpu;
+    EXPECT_TRUE(*AffinityMask::of_this_thread() == mask);
+  });
+}
+
 TEST(FreeCpu, AThreadThatMayRunOnOneCpuOnlyStays) {
   in_a_thread([] {
     AffinityMask mask = *AffinityMask::of_this_thread();
-    const int here = ::sched_getcpu();
-    for (int cpu = 0; cpu < 1 << 20; ++cpu) {
-      if (cpu != here) mask.remove(cpu);
-    }
+    mask.keep_only(current_cpu());
     ASSERT_TRUE(mask.apply_to_this_thread());
     EXPECT_FALSE(leave_this_cpu());
     EXPECT_EQ(AffinityMask::of_this_thread()->count(), 1U);

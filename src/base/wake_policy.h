@@ -7,6 +7,7 @@
 // - Yields in a row that each ran somebody else mean that this thread shares its CPU, probably with the one it waits
 //   for. It does not spin then, and a thread that may (`move_after`) goes to another CPU once it has lost enough, if it
 //   is likely to be alone there.
+// - Where no CPU is free such a thread goes by where its poster runs (PosterPlace).
 #pragma once
 
 #include <atomic>
@@ -14,9 +15,23 @@
 
 #include "base/clock.h"
 #include "base/free_cpu.h"
+#include "base/growing_pause.h"
 #include "base/membarrier.h"
+#include "base/poster_place.h"
 
 namespace simpler {
+
+namespace internal {
+
+inline void relax_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+}  // namespace internal
 
 struct WakeOptions {
   uint32_t cpus = 0;              // 0: what affinity and the cgroup quota allow
@@ -36,35 +51,14 @@ struct WakeOptions {
   bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside
   CpuRoom (*cpu_room)() = simpler::cpu_room;
   bool (*leave_cpu)() = leave_this_cpu;
+  bool (*join_cpu)(int cpu) = join_that_cpu;
+  int (*current_cpu)() = simpler::current_cpu;
   bool posters_fence = false;  // for words that are slept on more often than posted: they stay settled
 
   // For the one thread of a child of ours that waits for its parent.
   static WakeOptions of_a_child(uint32_t runnable_threads) {
     return {.runnable_threads = runnable_threads, .move_after = 50 * kMicrosecond};
   }
-};
-
-// A pause that is twice as long when the last one ended only just before. Shared by threads; advice, so a lost update
-// costs one more probe.
-class GrowingPause {
- public:
-  GrowingPause(Nanos first, Nanos longest) : first_(first), longest_(longest) {}
-
-  bool known() const { return until_.load(std::memory_order_relaxed) != 0; }
-  bool holds(Nanos now) const { return now < until_.load(std::memory_order_relaxed); }
-  Nanos began() const { return until_.load(std::memory_order_relaxed) - length_.load(std::memory_order_relaxed); }
-  // Whether it holds, or ended less than its own length ago.
-  bool recent(Nanos now) const {
-    return known() && now < until_.load(std::memory_order_relaxed) + length_.load(std::memory_order_relaxed);
-  }
-  void begin(Nanos now);
-  void forget() { until_.store(0, std::memory_order_relaxed); }
-
- private:
-  const Nanos first_;
-  const Nanos longest_;
-  std::atomic<Nanos> until_{0};  // 0: none that still matters
-  std::atomic<Nanos> length_{0};
 };
 
 // One object per process, shared by its threads; make a new one after a fork.
@@ -82,15 +76,29 @@ class WakePolicy {
   void set_runnable_threads(uint32_t threads) { runnable_threads_.store(threads, std::memory_order_relaxed); }
   bool may_spin() const { return runnable_threads_.load(std::memory_order_relaxed) <= cpus_; }
 
-  // Polls before the first yield: about options.spin on this machine, 0 when spinning is not allowed now.
-  uint32_t spin_budget() const { return may_spin() && !shares_cpu() && !banned_hint() ? spin_polls_ : 0; }
+  // Looks before the first yield: about options.spin on this machine, 0 when spinning is not allowed now.
+  uint32_t spin_budget() const { return may_spin() && !shares_cpu() && !banned_hint() ? spin_looks_ : 0; }
+  // Between two of these looks. A look takes the line from the poster's cache; one in the middle of a post delays it.
+  void pause_between_looks() const {
+    for (uint32_t left = pauses_of_a_look_; left > 0; --left) internal::relax_cpu();
+  }
 
   bool banned(Nanos now) const { return ban_.holds(now); }
   // Whether sleepers leave the fence to the posters now.
-  bool prefers_poster_fence() const { return options_.posters_fence || too_many_take_turns() || banned_hint(); }
+  bool prefers_poster_fence() const {
+    return options_.posters_fence || too_many_take_turns() || !may_yield(monotonic_now());
+  }
   // Tells how long one yield took; true when it was a good one. May move the calling thread.
   bool note_yield(Nanos now, Nanos took);
   Nanos yield_budget() const { return too_many_take_turns() ? 0 : options_.yield; }
+  // Whether a wait begins with yields now.
+  bool may_yield(Nanos now) const { return !banned(now) && !place_.sleeps_at_once(now); }
+  bool ran_somebody(Nanos took) const { return took >= switch_time_; }
+  // After that many yields in a row of one wait that ran somebody else and found nothing: whether to sleep instead.
+  bool had_better_sleep(uint32_t turns, Nanos now);
+  // Around each sleep. The poster's CPU, or less than 0 where it is not known. May move the calling thread.
+  void note_sleep();
+  void note_wake(int poster_cpu);
   // What a wait that began beside somebody adds to its yields before it sleeps: while a CPU is free the one waited for
   // may be on its way there.
   Nanos patience(Nanos now);
@@ -109,7 +117,8 @@ class WakePolicy {
 
   WakeOptions options_;
   uint32_t cpus_;
-  uint32_t spin_polls_;
+  uint32_t pauses_of_a_look_;
+  uint32_t spin_looks_;
   Nanos switch_time_;
   bool has_membarrier_;
   // Advice shared by the threads of this process; order nothing.
@@ -120,6 +129,7 @@ class WakePolicy {
   GrowingPause mercy_;  // between two bad yields that are forgiven
   GrowingPause moves_;  // between two tries to move
   GrowingPause hurry_;  // in which nobody is waited for any longer
+  PosterPlace place_;
 };
 
 }  // namespace simpler

@@ -1,7 +1,11 @@
 #include "base/wake_policy.h"
 
+#include <thread>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "base/affinity_mask.h"
 #include "base/wake_word.h"
 
 namespace simpler {
@@ -17,6 +21,7 @@ class WakePolicyTest : public testing::Test {
     leaves = true;
     asked = 0;
     left = 0;
+    joined.clear();
   }
 
   static WakeOptions on_a_busy_machine() {
@@ -31,7 +36,13 @@ class WakePolicyTest : public testing::Test {
                 [] {
                   ++left;
                   return leaves;
-                }};
+                },
+            .join_cpu =
+                [](int cpu) {
+                  joined.push_back(cpu);
+                  return true;
+                },
+            .current_cpu = [] { return kHere; }};
   }
   static WakeOptions that_may_move() {
     WakeOptions options = on_a_busy_machine();
@@ -39,17 +50,21 @@ class WakePolicyTest : public testing::Test {
     return options;
   }
 
+  static constexpr int kHere = 3;
+  static constexpr int kThere = 5;
   static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2};
   static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2};
   static CpuRoom room;
   static bool leaves;
   static int asked;
   static int left;
+  static std::vector<int> joined;
 };
 CpuRoom WakePolicyTest::room;
 bool WakePolicyTest::leaves;
 int WakePolicyTest::asked;
 int WakePolicyTest::left;
+std::vector<int> WakePolicyTest::joined;
 
 TEST_F(WakePolicyTest, SpinsOnlyWhileRunnableThreadsFitOnTheCpus) {
   WakePolicy policy({.cpus = 2, .runnable_threads = 2});
@@ -305,6 +320,92 @@ TEST_F(WakePolicyTest, AProlongedWaitEndsAndIsNotProlongedAgain) {
   }
   EXPECT_GE(monotonic_now() - started, options.yield_for_move);
   EXPECT_EQ(asked, 1);
+}
+
+TEST_F(WakePolicyTest, TurnsOnAFullMachineEndInASleepThatTellsWhereThePosterIs) {
+  WakePolicy policy(that_may_move());
+  EXPECT_FALSE(policy.had_better_sleep(2, monotonic_now()));
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(policy.had_better_sleep(3, monotonic_now()));
+  policy.note_wake(kHere);
+  EXPECT_FALSE(policy.may_yield(monotonic_now()));
+  EXPECT_TRUE(policy.prefers_poster_fence()) << "who sleeps often leaves the fence to the posters";
+  policy.note_wake(kThere);
+  EXPECT_TRUE(policy.may_yield(monotonic_now()));
+  EXPECT_FALSE(policy.prefers_poster_fence());
+}
+
+TEST_F(WakePolicyTest, TurnsWhereACpuIsFreeGoOn) {
+  room = kFree;
+  WakePolicy policy(that_may_move());
+  EXPECT_FALSE(policy.had_better_sleep(3, kSecond));
+  EXPECT_FALSE(policy.had_better_sleep(3, kSecond + 1));
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(WakePolicyTest, JoinsAFarPosterOnAFullMachineOnly) {
+  for (const bool full : {false, true}) {
+    room = full ? kFull : kFree;
+    WakePolicy policy(that_may_move());
+    for (int wake = 0; wake < 8; ++wake) policy.note_wake(kThere);
+    EXPECT_EQ(joined.size(), full ? 1U : 0U);
+  }
+  EXPECT_EQ(joined.at(0), kThere);
+}
+
+TEST_F(WakePolicyTest, WhoMayNotMoveIgnoresWhereItsPosterIs) {
+  WakePolicy policy(on_a_busy_machine());
+  EXPECT_FALSE(policy.had_better_sleep(100, kSecond));
+  for (int wake = 0; wake < 100; ++wake) policy.note_wake(kThere);
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(joined.empty());
+}
+
+TEST_F(WakePolicyTest, AnUnknownPosterIsNowhere) {
+  WakePolicy policy(that_may_move());
+  for (int wake = 0; wake < 100; ++wake) policy.note_wake(-1);
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(joined.empty());
+}
+
+// The waiter and its poster on one CPU; the poster lets the waiter run between pieces of work and posts at last.
+TEST_F(WakePolicyTest, AWaiterAmongOthersThatYieldLearnsToSleep) {
+  WakeOptions options = that_may_move();
+  options.yield = 20 * kSecond;
+  options.bad_yield = 20 * kSecond;
+  options.first_ban = options.longest_ban = 3600 * kSecond;
+  options.first_pause = kMicrosecond;
+  options.current_cpu = simpler::current_cpu;
+  WakePolicy policy(options);
+  WakeWord word;
+  std::atomic<int> posted{0};
+  std::atomic<bool> learnt{false};
+  AffinityMask one = *AffinityMask::of_this_thread();
+  one.keep_only(current_cpu());
+  std::thread waiter([&] {
+    EXPECT_TRUE(one.apply_to_this_thread());
+    // A post between the announcement and the sleep teaches nothing.
+    for (int post = 1; post <= 100 && !learnt; ++post) {
+      EXPECT_TRUE(wait(word, policy, Deadline::after(20 * kSecond), [&] { return posted.load() >= post; }));
+      learnt = !policy.may_yield(monotonic_now());
+    }
+    EXPECT_TRUE(learnt);
+    learnt = true;
+  });
+  std::thread poster([&] {
+    EXPECT_TRUE(one.apply_to_this_thread());
+    while (!learnt) {
+      for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
+      }
+      if ((word.value.load() & WakeWord::kSleeper) != 0) {
+        ++posted;
+        wake(word);
+      }
+      std::this_thread::yield();
+    }
+  });
+  waiter.join();
+  poster.join();
 }
 
 }  // namespace

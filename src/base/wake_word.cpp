@@ -38,7 +38,7 @@ void full_fence() {
 namespace internal {
 
 bool early_phase_allowed(const WakePolicy& policy) {
-  return policy.yield_budget() > 0 && !policy.banned(monotonic_now());
+  return policy.yield_budget() > 0 && policy.may_yield(monotonic_now());
 }
 
 YieldPhase::YieldPhase(WakePolicy& policy, Deadline deadline)
@@ -52,6 +52,8 @@ bool YieldPhase::once() {
   ::sched_yield();
   const Nanos after = monotonic_now();
   if (!policy_.note_yield(after, after - before) || deadline_.expired(after)) return false;
+  turns_ = policy_.ran_somebody(after - before) ? turns_ + 1 : 0;
+  if (policy_.had_better_sleep(turns_, after)) return false;
   if (after < until_) return true;
   if (!beside_ || extended_) return false;
   extended_ = true;
@@ -143,6 +145,7 @@ void wake_announced(WakeWord& word) {
     full_fence();
     seen = word.value.load(std::memory_order_relaxed);
   }
+  if ((seen & WakeWord::kSleeper) != 0) word.poster_cpu.store(current_cpu() + 1, std::memory_order_relaxed);
   while ((seen & WakeWord::kSleeper) != 0) {
     const uint32_t next = (seen + WakeWord::kStep) & ~WakeWord::kSleeper;
     if (word.value.compare_exchange_weak(seen, next, std::memory_order_seq_cst, std::memory_order_relaxed)) {

@@ -39,18 +39,12 @@ struct alignas(128) WakeWord {
 
   // When the word was settled at the latest; only ever raised, and not after the mark kSettled that it belongs to.
   std::atomic<Nanos> settled_at{0};
+  // Where the last poster ran that woke a sleeper, plus one; advice.
+  std::atomic<int32_t> poster_cpu{0};
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(WakeWord) == 128);
 
 namespace internal {
-
-inline void relax_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
 
 enum class Nap : uint8_t { kAgain, kExpired };
 
@@ -80,6 +74,7 @@ class YieldPhase {
   const Deadline deadline_;
   const bool beside_;  // it began on a CPU that somebody else uses too
   bool extended_ = false;
+  uint32_t turns_ = 0;  // yields in a row that ran somebody else
   Nanos until_;
 };
 
@@ -91,7 +86,7 @@ template <class Ready>
 bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) {
   if (ready()) return true;
   for (uint32_t left = policy.spin_budget(); left > 0; --left) {
-    internal::relax_cpu();
+    policy.pause_between_looks();
     if (ready()) return true;
   }
   if (internal::early_phase_allowed(policy)) {
@@ -108,12 +103,14 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
     if (!internal::is_proven(word, announced)) {
       until = Deadline::earlier(deadline, Deadline::after(internal::kSecondLook));
     }
+    policy.note_sleep();
     while (internal::sleep_on(word, announced, until) == internal::Nap::kExpired) {
       if (ready()) return true;
       if (deadline.expired()) return false;
       announced = internal::prove(word, announced);  // nothing was missed: this announcement serves for good
       until = deadline;
     }
+    policy.note_wake(word.poster_cpu.load(std::memory_order_relaxed) - 1);
     if (ready()) return true;
     if (deadline.expired()) return false;
   }

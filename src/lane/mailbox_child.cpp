@@ -78,9 +78,9 @@ Status MailboxChild::attend(Handler& handler) {
                   std::to_string(seen.sequence) + " where TASK_READY with sequence " + std::to_string(sequence_) +
                   " must come");
   }
-  for (uint32_t polls = policy_.spin_budget(); polls > 0; --polls) {
+  for (uint32_t looks = policy_.spin_budget(); looks > 0; --looks) {
     if (something_to_do()) return Status::ok();
-    internal::relax_cpu();
+    policy_.pause_between_looks();
   }
   if (stretch_began_ != 0) end_stretch();
   handler.idle();
