@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <sched.h>
@@ -21,10 +22,19 @@ class AffinityMask {
     return std::nullopt;
   }
 
+  AffinityMask(const AffinityMask& other) : set_(CPU_ALLOC(other.cpus_)), bytes_(other.bytes_), cpus_(other.cpus_) {
+    std::memcpy(set_.get(), other.set_.get(), bytes_);
+  }
+  AffinityMask(AffinityMask&&) = default;
+  AffinityMask& operator=(const AffinityMask&) = delete;
+  AffinityMask& operator=(AffinityMask&&) = default;
+  ~AffinityMask() = default;
+
   uint32_t count() const { return static_cast<uint32_t>(CPU_COUNT_S(bytes_, set_.get())); }
   // A number that the mask cannot hold is not in it.
   void remove(int cpu) { CPU_CLR_S(static_cast<size_t>(cpu), bytes_, set_.get()); }
   bool has(int cpu) const { return CPU_ISSET_S(static_cast<size_t>(cpu), bytes_, set_.get()); }
+  void fill() { std::memset(set_.get(), 0xFF, bytes_); }
   void keep_only(int cpu) {
     CPU_ZERO_S(bytes_, set_.get());
     CPU_SET_S(static_cast<size_t>(cpu), bytes_, set_.get());
@@ -38,10 +48,11 @@ class AffinityMask {
   struct Free {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
   };
-  explicit AffinityMask(int cpus) : set_(CPU_ALLOC(cpus)), bytes_(CPU_ALLOC_SIZE(cpus)) {}
+  explicit AffinityMask(int cpus) : set_(CPU_ALLOC(cpus)), bytes_(CPU_ALLOC_SIZE(cpus)), cpus_(cpus) {}
 
   std::unique_ptr<cpu_set_t, Free> set_;
   size_t bytes_;
+  int cpus_;
 };
 
 }  // namespace simpler

@@ -31,27 +31,41 @@ CpuRoom cpu_room() {
   std::array<char, 128> text{};
   const ssize_t bytes = ::read(file.get(), text.data(), text.size());
   if (bytes <= 0) return {};
-  return {.runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)}), .allowed = allowed->count()};
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return {.runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)}),
+          .allowed = allowed->count(),
+          .online = online > 0 ? static_cast<uint32_t>(online) : 0};
 }
+
+namespace {
+
+// Lets the calling thread run for a moment on `there` only, then on `allowed` again. A control group that has meanwhile
+// lost all of `allowed` leaves what it still has.
+bool move_to(const AffinityMask& there, const AffinityMask& allowed) {
+  if (!there.apply_to_this_thread()) return false;
+  if (allowed.apply_to_this_thread()) return true;
+  AffinityMask all = allowed;
+  all.fill();
+  return all.apply_to_this_thread();
+}
+
+}  // namespace
 
 bool leave_this_cpu() {
   const std::optional<AffinityMask> allowed = AffinityMask::of_this_thread();
   const int here = current_cpu();
   if (!allowed || here < 0) return false;
-  std::optional<AffinityMask> others = AffinityMask::of_this_thread();
-  if (!others) return false;
-  others->remove(here);
-  if (others->count() == 0 || !others->apply_to_this_thread()) return false;
-  return allowed->apply_to_this_thread();
+  AffinityMask others = *allowed;
+  others.remove(here);
+  return others.count() != 0 && move_to(others, *allowed);
 }
 
 bool join_that_cpu(int cpu) {
   const std::optional<AffinityMask> allowed = AffinityMask::of_this_thread();
   if (!allowed || cpu < 0 || !allowed->has(cpu)) return false;
-  std::optional<AffinityMask> only = AffinityMask::of_this_thread();
-  if (!only) return false;
-  only->keep_only(cpu);
-  return only->apply_to_this_thread() && allowed->apply_to_this_thread();
+  AffinityMask only = *allowed;
+  only.keep_only(cpu);
+  return move_to(only, *allowed);
 }
 
 int current_cpu() {

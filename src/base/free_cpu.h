@@ -13,14 +13,16 @@ namespace simpler {
 struct CpuRoom {
   uint32_t runnable = 0;  // threads on the whole machine that run or could; 0: not known
   uint32_t allowed = 0;   // CPUs on which the calling thread may run
+  uint32_t online = 0;    // CPUs of the whole machine; 0: not known
 
   // Whether one of the allowed CPUs runs nobody, provided that the calling thread shares its own with somebody.
   bool has_a_free_cpu() const { return runnable != 0 && runnable <= allowed; }
   // Whether at least every second one of the other CPUs runs nobody, on the same condition. On two CPUs that is the
   // same.
   bool has_mostly_free_cpus() const { return has_a_free_cpu() && (runnable < 2 || 2 * (runnable - 2) <= allowed - 1); }
-  // Whether more threads run than the allowed CPUs can at once.
-  bool is_full() const { return runnable != 0 && runnable > allowed; }
+  // Whether more threads run than there are CPUs. Those that the calling thread may use are most likely full then; what
+  // runs only elsewhere on the machine tells nothing of them.
+  bool is_full() const { return online != 0 && runnable > online; }
 };
 
 // Reads /proc/loadavg and the affinity mask of the calling thread: some microseconds.
@@ -32,7 +34,8 @@ CpuRoom cpu_room();
 // gains later, or which were offline, are not added to it, neither for processes forked from here.
 bool leave_this_cpu();
 
-// Moves the calling thread to that CPU if its affinity mask has it; the rest is as above.
+// Moves the calling thread to that CPU; takes until it gets a turn there. False when its affinity mask has no such CPU,
+// or the kernel refuses. The mask is put back as above.
 bool join_that_cpu(int cpu);
 
 // The CPU that the calling thread runs on; less than 0 where the kernel does not tell.

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "base/cpu_count.h"
-#include "base/wake_word.h"
 
 namespace simpler {
 namespace {
 
-// About as long as a line takes from one processor to the other. Measured with an exchange of lines: looks 13 ns apart
-// cost 255 ns a hop, 50 ns apart 215, 100 ns apart 240 (2026-11-30).
-constexpr Nanos kBetweenLooks = 50;
+// A look asks for the poster's line; one that comes while the line is under way, or being written, makes it travel once
+// more. With 13 ns between looks the bare lane took 254 ns a hop, with 40 ns 224, with 52 ns 201; the engine, whose
+// looks take longer themselves, does best at 40 (2026-11-30).
+constexpr Nanos kBetweenLooks = 40;
 constexpr uint32_t kSwitchesOfANeighbour = 3;  // yields in a row that ran somebody else before a move is thought of
 constexpr Nanos kSystemCallsOfASwitch = 6;     // a yield that runs nobody takes two to three of the cheapest here
 
@@ -116,24 +116,36 @@ void WakePolicy::note_neighbour(Nanos now, Nanos took) {
   if (options_.move_after == 0 || lost < options_.move_after || switches < kSwitchesOfANeighbour) return;
   if (moves_.holds(now)) return;
   moves_.begin(now);
-  if (room().has_mostly_free_cpus() && options_.leave_cpu()) forget_neighbour();
+  if (!room().has_mostly_free_cpus() || !options_.leave_cpu()) return;
+  place_.note_move(now);  // not back at once
+  forget_neighbour();
 }
 
-bool WakePolicy::had_better_sleep(uint32_t turns, Nanos now) {
-  if (options_.move_after == 0 || !place_.is_worth_a_sleep(turns, now)) return false;
+bool WakePolicy::prefers_poster_fence() const {
+  if (options_.posters_fence || too_many_take_turns()) return true;
+  const Nanos now = monotonic_now();
+  return ban_.recent(now) || place_.sleeps_often(now);
+}
+
+bool WakePolicy::decides_to_sleep(uint32_t turns, Nanos now) {
+  if (options_.move_after == 0 || !shares_cpu() || !place_.asks_for_room(turns, now)) return false;
   const bool full = room().is_full();
-  place_.note_room(full, now);
+  place_.note_room(full, options_.current_cpu(), now);
   return full;
 }
 
-void WakePolicy::note_sleep() {
-  if (place_.was_far()) place_.note_sleep(monotonic_now());
+void WakePolicy::note_idle() {
+  if (!place_.is_worth_a_note()) return;
+  const Nanos now = monotonic_now();
+  const int target = place_.note_idle(now);
+  if (target == PosterPlace::kNowhere || !room().is_full()) return;
+  moves_.begin(now);  // not away again at once
+  options_.join_cpu(target);
 }
 
 void WakePolicy::note_wake(int poster_cpu) {
   if (options_.move_after == 0 || poster_cpu < 0) return;
-  if (place_.note_wake(poster_cpu, options_.current_cpu(), monotonic_now()) && room().is_full())
-    options_.join_cpu(poster_cpu);
+  place_.note_wake(poster_cpu, options_.current_cpu(), monotonic_now());
 }
 
 }  // namespace simpler

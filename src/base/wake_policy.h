@@ -28,6 +28,8 @@ inline void relax_cpu() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield" ::: "memory");
+#else
+  asm volatile("" ::: "memory");
 #endif
 }
 
@@ -43,10 +45,10 @@ struct WakeOptions {
   Nanos first_ban = 10 * kMillisecond;
   Nanos longest_ban = 250 * kMillisecond;
   Nanos switch_time = 1 * kMicrosecond;  // a yield from here on ran somebody else; more where system calls are slow
-  // Time lost in a row to others on this CPU before a waiting thread moves to another; 0: never. For threads of our
-  // own only, and for policies that one thread waits with.
+  // Time lost in a row to others on this CPU before a waiting thread moves to another; 0: never, and then it does not
+  // go by where its poster runs either. For threads of our own only, and for policies that one thread waits with.
   Nanos move_after = 0;
-  Nanos first_pause = 1 * kMillisecond;           // between two moves, and between two questions for a free CPU
+  Nanos first_pause = 1 * kMillisecond;           // between two moves, or two questions for room; then doubled
   bool use_membarrier = true;                     // false: poster-fence mode, as if the kernel had refused
   bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside
   CpuRoom (*cpu_room)() = simpler::cpu_room;
@@ -84,21 +86,23 @@ class WakePolicy {
   }
 
   bool banned(Nanos now) const { return ban_.holds(now); }
-  // Whether sleepers leave the fence to the posters now.
-  bool prefers_poster_fence() const {
-    return options_.posters_fence || too_many_take_turns() || !may_yield(monotonic_now());
-  }
+  // Whether sleepers leave the fence to the posters now: those that sleep often, or did a moment ago.
+  bool prefers_poster_fence() const;
   // Tells how long one yield took; true when it was a good one. May move the calling thread.
   bool note_yield(Nanos now, Nanos took);
   Nanos yield_budget() const { return too_many_take_turns() ? 0 : options_.yield; }
   // Whether a wait begins with yields now.
   bool may_yield(Nanos now) const { return !banned(now) && !place_.sleeps_at_once(now); }
   bool ran_somebody(Nanos took) const { return took >= switch_time_; }
-  // After that many yields in a row of one wait that ran somebody else and found nothing: whether to sleep instead.
-  bool had_better_sleep(uint32_t turns, Nanos now);
-  // Around each sleep. The poster's CPU, or less than 0 where it is not known. May move the calling thread.
-  void note_sleep();
+  // After that many yields in a row of one wait that ran somebody else and found nothing: whether to sleep instead, to
+  // learn where the poster runs.
+  bool decides_to_sleep(uint32_t turns, Nanos now);
+  // Around each wait that nothing has ended yet. May move the calling thread.
+  void note_idle();
+  // Woken from sleep by a poster on that CPU; less than 0 where it is not known.
   void note_wake(int poster_cpu);
+  // This thread's answer woke the one that it waits for.
+  void note_woke_poster() { place_.note_woke_poster(); }
   // What a wait that began beside somebody adds to its yields before it sleeps: while a CPU is free the one waited for
   // may be on its way there.
   Nanos patience(Nanos now);

@@ -1,5 +1,6 @@
 #include "base/wake_policy.h"
 
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -50,10 +51,10 @@ class WakePolicyTest : public testing::Test {
     return options;
   }
 
-  static constexpr int kHere = 3;
+  static constexpr int kHere = 1 << 20;  // no CPU that there is
   static constexpr int kThere = 5;
-  static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2};
-  static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2};
+  static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2, .online = 2};
+  static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2, .online = 2};
   static CpuRoom room;
   static bool leaves;
   static int asked;
@@ -323,10 +324,15 @@ TEST_F(WakePolicyTest, AProlongedWaitEndsAndIsNotProlongedAgain) {
 }
 
 TEST_F(WakePolicyTest, TurnsOnAFullMachineEndInASleepThatTellsWhereThePosterIs) {
-  WakePolicy policy(that_may_move());
-  EXPECT_FALSE(policy.had_better_sleep(2, monotonic_now()));
+  WakeOptions options = that_may_move();
+  options.first_ban = options.longest_ban = 3600 * kSecond;
+  WakePolicy policy(options);
+  EXPECT_FALSE(policy.decides_to_sleep(3, monotonic_now())) << "its yields ran nobody";
+  for (int i = 0; i < 3; ++i) policy.note_yield(monotonic_now(), kSwitch);
+  asked = 0;
+  EXPECT_FALSE(policy.decides_to_sleep(2, monotonic_now()));
   EXPECT_EQ(asked, 0);
-  EXPECT_TRUE(policy.had_better_sleep(3, monotonic_now()));
+  EXPECT_TRUE(policy.decides_to_sleep(3, monotonic_now()));
   policy.note_wake(kHere);
   EXPECT_FALSE(policy.may_yield(monotonic_now()));
   EXPECT_TRUE(policy.prefers_poster_fence()) << "who sleeps often leaves the fence to the posters";
@@ -336,18 +342,34 @@ TEST_F(WakePolicyTest, TurnsOnAFullMachineEndInASleepThatTellsWhereThePosterIs) 
 }
 
 TEST_F(WakePolicyTest, TurnsWhereACpuIsFreeGoOn) {
-  room = kFree;
   WakePolicy policy(that_may_move());
-  EXPECT_FALSE(policy.had_better_sleep(3, kSecond));
-  EXPECT_FALSE(policy.had_better_sleep(3, kSecond + 1));
+  for (int i = 0; i < 3; ++i) policy.note_yield(kSecond, kSwitch);
+  room = kFree;
+  asked = 0;
+  EXPECT_FALSE(policy.decides_to_sleep(3, kSecond));
+  EXPECT_FALSE(policy.decides_to_sleep(3, kSecond + 1));
   EXPECT_EQ(asked, 1);
+}
+
+// Woken eight times from afar for next to no work, each time waking the poster in turn.
+void be_woken_from(int cpu, WakePolicy& policy) {
+  for (int wake = 0; wake < 8; ++wake) {
+    policy.note_wake(cpu);
+    policy.note_woke_poster();
+    policy.note_idle();
+  }
 }
 
 TEST_F(WakePolicyTest, JoinsAFarPosterOnAFullMachineOnly) {
   for (const bool full : {false, true}) {
     room = full ? kFull : kFree;
     WakePolicy policy(that_may_move());
-    for (int wake = 0; wake < 8; ++wake) policy.note_wake(kThere);
+    // A time slice of a stranger in one of the rounds makes it look like work.
+    for (int attempt = 0; attempt < 100 && joined.empty() && (full || asked == 0); ++attempt) {
+      be_woken_from(kThere, policy);
+    }
+    EXPECT_GT(asked, 0);
+    asked = 0;
     EXPECT_EQ(joined.size(), full ? 1U : 0U);
   }
   EXPECT_EQ(joined.at(0), kThere);
@@ -355,21 +377,47 @@ TEST_F(WakePolicyTest, JoinsAFarPosterOnAFullMachineOnly) {
 
 TEST_F(WakePolicyTest, WhoMayNotMoveIgnoresWhereItsPosterIs) {
   WakePolicy policy(on_a_busy_machine());
-  EXPECT_FALSE(policy.had_better_sleep(100, kSecond));
-  for (int wake = 0; wake < 100; ++wake) policy.note_wake(kThere);
+  for (int i = 0; i < 3; ++i) policy.note_yield(kSecond, kSwitch);
+  EXPECT_FALSE(policy.decides_to_sleep(100, kSecond));
+  be_woken_from(kThere, policy);
   EXPECT_EQ(asked, 0);
   EXPECT_TRUE(joined.empty());
 }
 
 TEST_F(WakePolicyTest, AnUnknownPosterIsNowhere) {
   WakePolicy policy(that_may_move());
-  for (int wake = 0; wake < 100; ++wake) policy.note_wake(-1);
+  be_woken_from(-1, policy);
   EXPECT_EQ(asked, 0);
   EXPECT_TRUE(joined.empty());
 }
 
-// The waiter and its poster on one CPU; the poster lets the waiter run between pieces of work and posts at last.
-TEST_F(WakePolicyTest, AWaiterAmongOthersThatYieldLearnsToSleep) {
+// Waits for `posts` posts by somebody who sees to it that the waiter sleeps before each.
+class WaiterAndPoster : public WakePolicyTest {
+ protected:
+  // `between` runs in the poster's thread until the waiter sleeps; `after` in the waiter's, false: enough.
+  void meet(WakePolicy& policy, const std::function<void()>& between, const std::function<bool()>& after) {
+    std::atomic<int> posted{0};
+    std::atomic<bool> over{false};
+    std::thread waiter([&] {
+      for (int post = 1; post <= 1000; ++post) {
+        if (!wait(word, policy, Deadline::after(20 * kSecond), [&] { return posted.load() >= post; })) break;
+        if (!after()) break;
+      }
+      over = true;
+    });
+    while (!over) {
+      between();
+      if ((word.value.load() & WakeWord::kSleeper) == 0) continue;
+      ++posted;
+      wake(word);
+    }
+    waiter.join();
+  }
+  WakeWord word;
+};
+
+// The poster computes beside the waiter and lets it run between two pieces of work.
+TEST_F(WaiterAndPoster, AmongOthersThatYieldTheWaiterLearnsToSleep) {
   WakeOptions options = that_may_move();
   options.yield = 20 * kSecond;
   options.bad_yield = 20 * kSecond;
@@ -377,35 +425,55 @@ TEST_F(WakePolicyTest, AWaiterAmongOthersThatYieldLearnsToSleep) {
   options.first_pause = kMicrosecond;
   options.current_cpu = simpler::current_cpu;
   WakePolicy policy(options);
-  WakeWord word;
-  std::atomic<int> posted{0};
-  std::atomic<bool> learnt{false};
-  AffinityMask one = *AffinityMask::of_this_thread();
+  const AffinityMask before = *AffinityMask::of_this_thread();
+  AffinityMask one = before;
   one.keep_only(current_cpu());
-  std::thread waiter([&] {
-    EXPECT_TRUE(one.apply_to_this_thread());
-    // A post between the announcement and the sleep teaches nothing.
-    for (int post = 1; post <= 100 && !learnt; ++post) {
-      EXPECT_TRUE(wait(word, policy, Deadline::after(20 * kSecond), [&] { return posted.load() >= post; }));
-      learnt = !policy.may_yield(monotonic_now());
-    }
-    EXPECT_TRUE(learnt);
-    learnt = true;
-  });
-  std::thread poster([&] {
-    EXPECT_TRUE(one.apply_to_this_thread());
-    while (!learnt) {
-      for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
-      }
-      if ((word.value.load() & WakeWord::kSleeper) != 0) {
-        ++posted;
-        wake(word);
-      }
-      std::this_thread::yield();
-    }
-  });
-  waiter.join();
-  poster.join();
+  ASSERT_TRUE(one.apply_to_this_thread());  // the waiter inherits it
+  bool learnt = false;
+  meet(
+      policy,
+      [] {
+        for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
+        }
+        std::this_thread::yield();
+      },
+      [&] {
+        learnt = !policy.may_yield(monotonic_now());
+        return !learnt;
+      });
+  EXPECT_TRUE(learnt);
+  before.apply_to_this_thread();
+}
+
+// Each of them wakes the other, as the waiter sees it, from another CPU.
+TEST_F(WaiterAndPoster, TheWaiterJoinsAPosterThatIsAlwaysElsewhere) {
+  WakeOptions options = that_may_move();
+  options.yield = 0;
+  WakePolicy policy(options);  // it is on kHere, which is no CPU of the poster
+  meet(
+      policy, [] { std::this_thread::yield(); },
+      [&] {
+        policy.note_woke_poster();
+        return joined.empty();
+      });
+  ASSERT_EQ(joined.size(), 1U);
+}
+
+TEST_F(WaiterAndPoster, AWaiterThatWorksJoinsNobody) {
+  WakeOptions options = that_may_move();
+  options.yield = 0;
+  WakePolicy policy(options);
+  int pieces = 0;
+  meet(
+      policy, [] { std::this_thread::yield(); },
+      [&] {
+        for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
+        }
+        policy.note_woke_poster();
+        return ++pieces < 100;
+      });
+  EXPECT_EQ(pieces, 100);
+  EXPECT_TRUE(joined.empty());
 }
 
 }  // namespace

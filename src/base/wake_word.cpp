@@ -53,7 +53,7 @@ bool YieldPhase::once() {
   const Nanos after = monotonic_now();
   if (!policy_.note_yield(after, after - before) || deadline_.expired(after)) return false;
   turns_ = policy_.ran_somebody(after - before) ? turns_ + 1 : 0;
-  if (policy_.had_better_sleep(turns_, after)) return false;
+  if (policy_.decides_to_sleep(turns_, after)) return false;
   if (after < until_) return true;
   if (!beside_ || extended_) return false;
   extended_ = true;
@@ -107,22 +107,32 @@ uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy) {
   return announce_to_fencing_posters(word, policy);
 }
 
-uint32_t prove(WakeWord& word, uint32_t announced) {
+uint32_t prove_by_sleep(WakeWord& word, uint32_t announced) {
   if ((announced & (WakeWord::kPosterFence | WakeWord::kProven)) != WakeWord::kPosterFence) return announced;
-  // As it was announced: then the mark has been there all the time, for every change adds a step.
+  // Only as it was announced: then the mark has been there all the time, for every removal adds a step.
   uint32_t expected = announced;
   const uint32_t proven = announced | WakeWord::kProven;
   return word.value.compare_exchange_strong(expected, proven, std::memory_order_seq_cst) ? proven : announced;
 }
 
-bool is_proven(WakeWord& word, uint32_t& announced) {
+bool prove_by_age(WakeWord& word, uint32_t& announced) {
   if ((announced & WakeWord::kProven) != 0) return true;
   if ((announced & WakeWord::kSettled) == 0) return false;
   // The announcement has read the mark kSettled, so this is not older than the time that belongs to it.
   const Nanos settled_at = word.settled_at.load(std::memory_order_relaxed);
   if (monotonic_now() - settled_at < kSecondLook) return false;
-  announced = prove(word, announced);
+  announced = prove_by_sleep(word, announced);  // where it no longer stands the futex refuses it
   return true;
+}
+
+// A poster that reads the word without the mark reads it as it was after this, with everybody who has announced itself.
+void unmark(WakeWord& word, const WakePolicy& policy) {
+  if (!policy.has_membarrier() || policy.prefers_poster_fence()) return;
+  uint32_t seen = word.value.load(std::memory_order_relaxed);
+  while ((seen & WakeWord::kPosterFence) != 0) {
+    const uint32_t next = (seen & ~kFenceFlags) + WakeWord::kStep;
+    if (word.value.compare_exchange_weak(seen, next, std::memory_order_seq_cst, std::memory_order_relaxed)) return;
+  }
 }
 
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
@@ -134,12 +144,12 @@ Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline) {
   }
   const long result = ::syscall(SYS_futex, futex_address(word), FUTEX_WAIT_BITSET, announced,
                                 deadline.is_never() ? nullptr : &when, nullptr, FUTEX_BITSET_MATCH_ANY);
-  if (result == 0) return Nap::kAgain;
+  if (result == 0) return Nap::kWoken;
   SIMPLER_CHECK(errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT, errno);
   return errno == ETIMEDOUT ? Nap::kExpired : Nap::kAgain;
 }
 
-void wake_announced(WakeWord& word) {
+bool wake_announced(WakeWord& word) {
   uint32_t seen = word.value.load(std::memory_order_relaxed);
   if ((seen & WakeWord::kPosterFence) != 0) {
     full_fence();
@@ -150,9 +160,10 @@ void wake_announced(WakeWord& word) {
     const uint32_t next = (seen + WakeWord::kStep) & ~WakeWord::kSleeper;
     if (word.value.compare_exchange_weak(seen, next, std::memory_order_seq_cst, std::memory_order_relaxed)) {
       ::syscall(SYS_futex, futex_address(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-      return;
+      return true;
     }
   }
+  return false;
 }
 
 }  // namespace internal

@@ -35,18 +35,19 @@ struct alignas(128) WakeWord {
   static constexpr uint32_t kPosterFence = 2;  // posters fence before they look
   static constexpr uint32_t kSettled = 4;      // a barrier has passed since that mark was set
   static constexpr uint32_t kProven = 8;       // that mark has stood so long that no earlier post is under way
-  static constexpr uint32_t kStep = 16;        // one wake-up, or one change of the marks
+  static constexpr uint32_t kStep = 16;        // one wake-up, or one removal of the marks
 
-  // When the word was settled at the latest; only ever raised, and not after the mark kSettled that it belongs to.
+  // A time between the barrier of the last settling, or a later one, and its mark kSettled; only ever raised.
   std::atomic<Nanos> settled_at{0};
   // Where the last poster ran that woke a sleeper, plus one; advice.
   std::atomic<int32_t> poster_cpu{0};
 };
-static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(WakeWord) == 128);
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<Nanos>::is_always_lock_free);
+static_assert(sizeof(WakeWord) == 128);
 
 namespace internal {
 
-enum class Nap : uint8_t { kAgain, kExpired };
+enum class Nap : uint8_t { kWoken, kAgain, kExpired };  // kAgain: refused, or a signal
 
 // A barrier may have passed by a poster (see above). Its post was under way when the sleeper announced itself, so it is
 // visible long before this; the sleeper looks once more then. Longer than the kernel's tick (1 to 10 ms), because on a
@@ -55,12 +56,13 @@ enum class Nap : uint8_t { kAgain, kExpired };
 constexpr Nanos kSecondLook = 20 * kMillisecond;
 
 uint32_t announce_sleep(WakeWord& word, const WakePolicy& policy);  // returns what to sleep on
-// Whether the sleeper need not look a second time; may mark the word as proven, then `announced` changes with it.
-bool is_proven(WakeWord& word, uint32_t& announced);
-// Marks it as proven if the announcement stands as it stood for kSecondLook; returns what to sleep on.
-uint32_t prove(WakeWord& word, uint32_t announced);
+// Marks the word as proven if it has been settled for long; true when it is proven. `announced` changes with it.
+bool prove_by_age(WakeWord& word, uint32_t& announced);
+// Marks it as proven if the announcement stands as it has stood for kSecondLook; returns what to sleep on.
+uint32_t prove_by_sleep(WakeWord& word, uint32_t announced);
 Nap sleep_on(WakeWord& word, uint32_t announced, Deadline deadline);
-void wake_announced(WakeWord& word);
+bool wake_announced(WakeWord& word);
+void unmark(WakeWord& word, const WakePolicy& policy);
 bool early_phase_allowed(const WakePolicy& policy);
 
 // The yields of one wait.
@@ -80,6 +82,13 @@ class YieldPhase {
 
 }  // namespace internal
 
+// A wait has ended without a sleep. If the posters still fence for a reason that is gone, they need not any longer.
+inline void note_early_end(WakeWord& word, const WakePolicy& policy) {
+  if ((word.value.load(std::memory_order_relaxed) & WakeWord::kPosterFence) != 0) [[unlikely]] {
+    internal::unmark(word, policy);
+  }
+}
+
 // Waits until ready() is true; false when the deadline came first. ready() reads what posters publish (with acquire)
 // and has no effects: it is called any number of times. A signal handler that runs in this thread causes one more look.
 template <class Ready>
@@ -87,41 +96,48 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
   if (ready()) return true;
   for (uint32_t left = policy.spin_budget(); left > 0; --left) {
     policy.pause_between_looks();
-    if (ready()) return true;
+    if (ready()) {
+      note_early_end(word, policy);
+      return true;
+    }
   }
+  policy.note_idle();
   if (internal::early_phase_allowed(policy)) {
     internal::YieldPhase yields(policy, deadline);
     for (bool again = true; again;) {
       again = yields.once();
-      if (ready()) return true;
+      if (ready()) {
+        note_early_end(word, policy);
+        return true;
+      }
     }
   }
   while (true) {
     uint32_t announced = internal::announce_sleep(word, policy);
     if (ready()) return true;
-    Deadline until = deadline;
-    if (!internal::is_proven(word, announced)) {
-      until = Deadline::earlier(deadline, Deadline::after(internal::kSecondLook));
-    }
-    policy.note_sleep();
-    while (internal::sleep_on(word, announced, until) == internal::Nap::kExpired) {
+    bool looks_again = !internal::prove_by_age(word, announced);
+    const Deadline second_look = looks_again ? Deadline::after(internal::kSecondLook) : Deadline::never();
+    looks_again = looks_again && second_look.when() < deadline.when();
+    internal::Nap nap = internal::sleep_on(word, announced, looks_again ? second_look : deadline);
+    if (nap == internal::Nap::kExpired && looks_again) {
       if (ready()) return true;
-      if (deadline.expired()) return false;
-      announced = internal::prove(word, announced);  // nothing was missed: this announcement serves for good
-      until = deadline;
+      announced = internal::prove_by_sleep(word, announced);  // nothing was missed: this announcement serves for good
+      nap = internal::sleep_on(word, announced, deadline);
     }
-    policy.note_wake(word.poster_cpu.load(std::memory_order_relaxed) - 1);
+    if (nap == internal::Nap::kWoken) policy.note_wake(word.poster_cpu.load(std::memory_order_relaxed) - 1);
     if (ready()) return true;
     if (deadline.expired()) return false;
   }
 }
 
-// Wakes whoever announced itself on the word. The caller has already published, by a store that ready() reads.
-inline void wake(WakeWord& word) {
+// Wakes whoever announced itself on the word; true if somebody had. The caller has already published, by a store that
+// ready() reads.
+inline bool wake(WakeWord& word) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the published store before this load
   if ((word.value.load(std::memory_order_relaxed) & (WakeWord::kSleeper | WakeWord::kPosterFence)) != 0) [[unlikely]] {
-    internal::wake_announced(word);
+    return internal::wake_announced(word);
   }
+  return false;
 }
 
 }  // namespace simpler

@@ -25,6 +25,7 @@ enum class Payer {
   kBanned,   // a fence at every post, as long as the sleeper is under a ban
   kTurns,    // the last and the first in turn, so that the mark comes and goes
   kNobody,   // membarrier that passes by everybody: posts are missed and found at the second look
+  kProven,   // a fence at every post, and no second look from the first sleep on
 };
 
 // Of a process whose bad yields ban for good, however much room the machine has.
@@ -41,7 +42,7 @@ WakeOptions sleep_at_once(Payer payer = Payer::kSleeper) {
   options.spin = 0;
   options.yield = 0;
   options.runnable_threads = 1000;
-  options.use_membarrier = payer != Payer::kPoster;
+  options.use_membarrier = payer != Payer::kPoster && payer != Payer::kProven;
   if (payer == Payer::kNobody) options.barrier = [] { return true; };
   return options;
 }
@@ -77,6 +78,11 @@ struct Channel {
   }
 };
 
+// On a word whose mark has stood for long, if that is what the mode is about.
+void prepare(Payer payer, Channel& channel) {
+  if (payer == Payer::kProven) channel.word.value = WakeWord::kPosterFence | WakeWord::kProven;
+}
+
 // Answers on `there` each number that arrives on `here`.
 bool echo(Channel& here, Channel& there, Policies& policies, uint32_t rounds) {
   for (uint32_t round = 1; round <= rounds; ++round) {
@@ -108,13 +114,15 @@ std::string name_of_mode(const testing::TestParamInfo<Payer>& mode) {
       return "UnderABanByTurns";
     case Payer::kNobody:
       return "WithABarrierThatReachesNobody";
+    case Payer::kProven:
+      return "OnAProvenWord";
   }
   return "";
 }
 
 INSTANTIATE_TEST_SUITE_P(, WakeWordModes,
-                         testing::Values(Payer::kSleeper, Payer::kPoster, Payer::kBanned, Payer::kTurns,
-                                         Payer::kNobody),
+                         testing::Values(Payer::kSleeper, Payer::kPoster, Payer::kBanned, Payer::kTurns, Payer::kNobody,
+                                         Payer::kProven),
                          name_of_mode);
 
 TEST(WakeWord, ZeroBytesAreAValidWord) {
@@ -168,6 +176,8 @@ TEST(WakeWord, OneWakeServesEverySleeperThatAnnouncedItself) {
 TEST_P(WakeWordModes, NoWakeIsLostBetweenThreadsThatSleepAtOnce) {
   Channel there;
   Channel here;
+  prepare(GetParam(), there);
+  prepare(GetParam(), here);
   Policies policies(GetParam());
   bool served = false;
   constexpr uint32_t kRounds = 8'000;
@@ -248,6 +258,8 @@ TEST_P(WakeWordModes, NoWakeIsLostBetweenProcessesThatSleepAtOnce) {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   auto* shared = new (memory) Shared;
+  prepare(GetParam(), shared->there);
+  prepare(GetParam(), shared->here);
   constexpr uint32_t kRounds = 8'000;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -429,32 +441,65 @@ uint32_t announce_on_a_word_settled_long_ago(WakeWord& word, const WakePolicy& b
 }
 
 TEST_F(SettlingWord, AWordIsProvenOnceItHasBeenSettledLongEnough) {
+  const Nanos before = monotonic_now();
   uint32_t announced = internal::announce_sleep(word, banned);
-  EXPECT_FALSE(internal::is_proven(word, announced));
+  EXPECT_GE(word.settled_at.load(), before);
+  EXPECT_LE(word.settled_at.load(), monotonic_now());
+  word.settled_at = monotonic_now() + 3600 * kSecond;
+  EXPECT_FALSE(internal::prove_by_age(word, announced));
   EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
   wake(word);
   announced = announce_on_a_word_settled_long_ago(word, banned);
-  EXPECT_TRUE(internal::is_proven(word, announced));
+  EXPECT_TRUE(internal::prove_by_age(word, announced));
   EXPECT_NE(word.value.load() & WakeWord::kProven, 0U);
   EXPECT_EQ(word.value.load(), announced) << "otherwise the futex refuses it";
 }
 
 TEST_F(SettlingWord, ASleeperOnAProvenWordLooksOnce) {
   announce_on_a_word_settled_long_ago(word, banned);
-  int looks = 0;
-  EXPECT_FALSE(wait(word, banned, Deadline::after(3 * internal::kSecondLook), [&] { return ++looks > 100; }));
-  EXPECT_EQ(looks, 3) << "before the wait, after the announcement, at the deadline";
+  int fewest = 100;
+  for (int attempt = 0; attempt < 5; ++attempt) {  // a signal adds a look
+    int looks = 0;
+    EXPECT_FALSE(wait(word, banned, Deadline::after(3 * internal::kSecondLook), [&] { return ++looks > 100; }));
+    fewest = std::min(fewest, looks);
+    if (fewest == 3) break;
+  }
+  EXPECT_EQ(fewest, 3) << "before the wait, after the announcement, at the deadline";
 }
 
 TEST_F(SettlingWord, AMarkThatIsSetAnewIsNotProvenByTheOldOne) {
   uint32_t announced = announce_on_a_word_settled_long_ago(word, banned);
-  ASSERT_TRUE(internal::is_proven(word, announced));
+  ASSERT_TRUE(internal::prove_by_age(word, announced));
   WakePolicy plain;
   internal::announce_sleep(word, plain);
   EXPECT_EQ(word.value.load() & (WakeWord::kSettled | WakeWord::kProven), 0U);
+  const Nanos before = monotonic_now();
   announced = internal::announce_sleep(word, banned);
-  EXPECT_NE(announced & WakeWord::kSettled, 0U);
-  EXPECT_FALSE(internal::is_proven(word, announced));
+  EXPECT_EQ(announced & (WakeWord::kSettled | WakeWord::kProven), WakeWord::kSettled);
+  EXPECT_GE(word.settled_at.load(), before);
+}
+
+TEST_F(SettlingWord, AWaitThatEndsEarlyTakesTheMarkAwayWhenNobodyNeedsIt) {
+  WakePolicy plain;
+  WakePolicy without({.use_membarrier = false});
+  const uint32_t announced = internal::announce_sleep(word, banned);
+  note_early_end(word, banned);
+  note_early_end(word, without);
+  EXPECT_EQ(word.value.load(), announced) << "the ban lasts; there is no barrier to do without the mark";
+  note_early_end(word, plain);
+  EXPECT_EQ(word.value.load(), WakeWord::kSleeper + WakeWord::kStep) << "whoever sleeps is still to be woken";
+  note_early_end(word, plain);
+  EXPECT_EQ(word.value.load(), WakeWord::kSleeper + WakeWord::kStep);
+}
+
+TEST_F(SettlingWord, AWaitWithSpinsOrYieldsTakesItAway) {
+  for (const Nanos spin : {Nanos{0}, kSecond}) {
+    WakePolicy plain({.spin = spin, .yield = 20 * kSecond, .bad_yield = 20 * kSecond});
+    internal::announce_sleep(word, banned);
+    int looks = 0;
+    EXPECT_TRUE(wait(word, plain, Deadline::after(kWatchdog), [&] { return ++looks > 2; }));
+    EXPECT_EQ(word.value.load() & WakeWord::kPosterFence, 0U) << spin;
+  }
 }
 
 // Two sleepers may settle a word in any order; the later time counts.
@@ -471,20 +516,32 @@ TEST_F(SettlingWord, OnlyAnAnnouncementThatStillStandsProvesItsWord) {
   WakePolicy plain;
   internal::announce_sleep(word, plain);    // takes the mark away
   internal::announce_sleep(word, without);  // sets it again
-  EXPECT_EQ(internal::prove(word, announced), announced);
+  EXPECT_EQ(internal::prove_by_sleep(word, announced), announced);
   EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
   announced = internal::announce_sleep(word, plain);
-  EXPECT_EQ(internal::prove(word, announced), announced) << "there is no mark to prove";
+  EXPECT_EQ(internal::prove_by_sleep(word, announced), announced) << "there is no mark to prove";
   EXPECT_EQ(word.value.load() & WakeWord::kProven, 0U);
 }
 
 TEST(WakeWord, WithoutMembarrierALongSleepProvesItsWord) {
   WakeWord word;
   WakePolicy policy(sleep_at_once(Payer::kPoster));
-  EXPECT_FALSE(wait(word, policy, Deadline::after(2 * internal::kSecondLook), [] { return false; }));
+  // The look after the second one comes at the deadline, or after a post: to see it the sleeper must have slept on.
+  std::atomic<int> looks{0};
+  std::atomic<bool> posted{false};
+  std::thread sleeper([&] {
+    EXPECT_TRUE(wait(word, policy, Deadline::after(kWatchdog), [&] {
+      ++looks;
+      return posted.load(std::memory_order_acquire);
+    }));
+  });
+  while ((word.value.load() & WakeWord::kProven) == 0 && looks.load() < 100) std::this_thread::yield();
   EXPECT_NE(word.value.load() & WakeWord::kProven, 0U);
+  posted.store(true, std::memory_order_release);
+  wake(word);
+  sleeper.join();
   uint32_t announced = internal::announce_sleep(word, policy);
-  EXPECT_TRUE(internal::is_proven(word, announced));
+  EXPECT_TRUE(internal::prove_by_age(word, announced));
 }
 
 TEST(WakeWord, UnderABanOneBarrierSettlesTheWordAndAfterItTheMarkGoes) {

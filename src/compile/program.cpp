@@ -20,6 +20,8 @@ namespace simpler::compile {
 namespace {
 
 constexpr size_t kMostOutput = 256 * 1024;
+constexpr size_t kOneRead = 16 * 1024;
+constexpr uint32_t kMostLeftInAPipe = 64;  // reads; a pipe holds 1 MiB at most
 
 // The spawn call's two argument objects, released together.
 class SpawnSetup {
@@ -67,7 +69,7 @@ class SpawnSetup {
 
 // Reads what is there. False at the end of the output.
 bool read_some(int fd, std::string& output) {
-  char buffer[16384];
+  char buffer[kOneRead];
   const ssize_t count = ::read(fd, buffer, sizeof buffer);
   if (count < 0) return errno == EINTR || errno == EAGAIN;
   const size_t room = kMostOutput - std::min(kMostOutput, output.size());
@@ -77,6 +79,7 @@ bool read_some(int fd, std::string& output) {
 
 // Collects output until the child is gone or has closed it. False when the deadline passed first.
 bool collect(int output_fd, int pid_fd, Deadline deadline, std::string& output) {
+  uint32_t reads_after_the_end = 0;
   while (true) {
     pollfd waits[2] = {{output_fd, POLLIN, 0}, {pid_fd, POLLIN, 0}};  // a negative descriptor is ignored
     const Nanos left = deadline.is_never() ? kSecond : std::max<Nanos>(0, deadline.when() - monotonic_now());
@@ -84,8 +87,10 @@ bool collect(int output_fd, int pid_fd, Deadline deadline, std::string& output) 
     const int ready = ::poll(waits, 2, timeout_ms);
     if (ready > 0 && waits[0].revents != 0) {
       if (!read_some(output_fd, output)) return true;
-      if (deadline.expired(monotonic_now())) return false;  // also of a program that never stops printing
-      continue;                                             // all output before the exit is looked at
+      if (!deadline.expired(monotonic_now())) continue;  // all output before the exit is looked at
+      const bool ended = waits[1].revents != 0;
+      if (ended && ++reads_after_the_end <= kMostLeftInAPipe) continue;
+      return ended;  // false also for a program that never stops printing
     }
     if (ready > 0 && waits[1].revents != 0) return true;
     if (deadline.expired(monotonic_now())) return false;

@@ -89,18 +89,19 @@ void Driver::leave_after_look() {
 
 void Driver::leave_slowly(uint32_t notes, bool ring) {
   ring = ring || notes != 0;
-  EngineNews news;
-  if (RunRecord* const record = engine_.news().only_a_run(); record != nullptr && notes == 0 && !engine_.timed()) {
+  RunRecord* const only_a_run = notes == 0 && !engine_.timed() ? engine_.news().only_a_run() : nullptr;
+  if (only_a_run != nullptr) {
     engine_.news().finished.clear();
     publish();
     notes = lock_.unlock_or_notes();
     if (notes == 0) [[likely]] {
-      wake(record->word);
+      wake(only_a_run->word);
       wake(doorbell_);
       return;
     }
-    news.finished.push_back({record, {}});
   }
+  EngineNews news;
+  if (only_a_run != nullptr) news.finished.push_back({only_a_run, {}});
   const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
     if (engine_.news().empty()) return;
     if (news.empty()) {

@@ -79,7 +79,10 @@ Status MailboxChild::attend(Handler& handler) {
                   " must come");
   }
   for (uint32_t looks = policy_.spin_budget(); looks > 0; --looks) {
-    if (something_to_do()) return Status::ok();
+    if (something_to_do()) {
+      note_early_end(mailbox_.child_wake, policy_);
+      return Status::ok();
+    }
     policy_.pause_between_looks();
   }
   if (stretch_began_ != 0) end_stretch();
@@ -117,7 +120,7 @@ Status MailboxChild::finish(uint64_t head, const Status& ended, bool skipped) {
   if (!ended.is_ok()) publish(mailbox_.statistics.failed, ++failed_);
   wire::store_head(line(), answer);
   if (faults_ != nullptr) SIMPLER_RETURN_IF_ERROR(faults_->reach("lane.child.answered"));
-  wake(doorbell_);
+  if (wake(doorbell_)) policy_.note_woke_poster();
   left_[line_] = answer;
   line_ = next_line();
   ++sequence_;
