@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <fstream>
 #include <optional>
+#include <unistd.h>
 
 #include "base/affinity_mask.h"
 
@@ -30,6 +31,11 @@ bool parse(std::string_view text, uint64_t& value) {
 }
 
 }  // namespace
+
+uint32_t online_cpus() {
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? static_cast<uint32_t>(online) : 0;
+}
 
 uint32_t cpus_of_quota(std::string_view cpu_max) {
   while (!cpu_max.empty() && (cpu_max.back() == '\n' || cpu_max.back() == ' ')) cpu_max.remove_suffix(1);

@@ -10,6 +10,9 @@ namespace simpler {
 // At least 1. Reads the mask and the control-group files now; nothing is cached.
 uint32_t usable_cpus();
 
+// CPUs of the whole machine that are in use now; 0 where that is not known.
+uint32_t online_cpus();
+
 // Whole CPUs granted by the text of a cgroup v2 `cpu.max` file, rounded up; 0 when it sets no limit or is not
 // understood.
 uint32_t cpus_of_quota(std::string_view cpu_max);

@@ -31,10 +31,7 @@ CpuRoom cpu_room() {
   std::array<char, 128> text{};
   const ssize_t bytes = ::read(file.get(), text.data(), text.size());
   if (bytes <= 0) return {};
-  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);
-  return {.runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)}),
-          .allowed = allowed->count(),
-          .online = online > 0 ? static_cast<uint32_t>(online) : 0};
+  return {.runnable = runnable_threads_of({text.data(), static_cast<size_t>(bytes)}), .allowed = allowed->count()};
 }
 
 namespace {

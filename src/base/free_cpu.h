@@ -13,7 +13,7 @@ namespace simpler {
 struct CpuRoom {
   uint32_t runnable = 0;  // threads on the whole machine that run or could; 0: not known
   uint32_t allowed = 0;   // CPUs on which the calling thread may run
-  uint32_t online = 0;    // CPUs of the whole machine; 0: not known
+  uint32_t online = 0;    // CPUs of the whole machine; 0: not asked
 
   // Whether one of the allowed CPUs runs nobody, provided that the calling thread shares its own with somebody.
   bool has_a_free_cpu() const { return runnable != 0 && runnable <= allowed; }
@@ -25,7 +25,7 @@ struct CpuRoom {
   bool is_full() const { return online != 0 && runnable > online; }
 };
 
-// Reads /proc/loadavg and the affinity mask of the calling thread: some microseconds.
+// Reads /proc/loadavg and the affinity mask of the calling thread, some microseconds; leaves out `online`.
 CpuRoom cpu_room();
 
 // Moves the calling thread to another CPU of its affinity mask: to any, for the kernel does not choose by who runs

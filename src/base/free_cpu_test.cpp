@@ -62,7 +62,6 @@ TEST(FreeCpu, TheRoomOfThisMachineCountsAtLeastTheReader) {
     std::getline(file, text);
     if (runnable_threads_of(text) == 0) GTEST_SKIP() << "nobody counts here: " << text;
     EXPECT_GE(room.runnable, 1U);
-    EXPECT_GE(room.online, room.allowed);
   });
 }
 

@@ -18,10 +18,11 @@ class PosterPlace {
  public:
   static constexpr int kNowhere = -1;
 
-  // Pauses double from `first_pause` to `longest`. Yields are left out for `first_ban`, then twice that: no longer,
-  // since nothing else tells that a CPU has come free.
+  // Between tries pauses double from `first_pause` to `longest`, between joins from `first_ban`: a row of far wake-ups
+  // takes milliseconds by itself. Yields are left out for `first_ban`, then twice that: no longer, since nothing else
+  // tells that a CPU has come free.
   PosterPlace(Nanos first_pause, Nanos first_ban, Nanos longest)
-      : beside_(first_ban, 2 * first_ban), tries_(first_pause, longest), joins_(first_pause, longest) {}
+      : beside_(first_ban, 2 * first_ban), tries_(first_pause, longest), joins_(first_ban, longest) {}
 
   // Whether to leave out the yields: the poster is beside us, and yields go round.
   bool sleeps_at_once(Nanos now) const { return beside_.known() && beside_.holds(now); }

@@ -54,6 +54,7 @@ Nanos shortest_switch(Nanos least) {
 WakePolicy::WakePolicy(const WakeOptions& options)
     : options_(options),
       cpus_(options.cpus != 0 ? options.cpus : usable_cpus()),
+      online_cpus_(options.online_cpus != 0 ? options.online_cpus : online_cpus()),
       pauses_of_a_look_(pauses_for(kBetweenLooks)),
       spin_looks_(looks_for(options.spin)),
       switch_time_(shortest_switch(options.switch_time)),
@@ -95,6 +96,7 @@ Nanos WakePolicy::patience(Nanos now) {
 CpuRoom WakePolicy::room() const {
   if (cpus_ < 2) return {};
   CpuRoom room = options_.cpu_room();
+  room.online = online_cpus_;
   room.allowed = std::min(room.allowed, cpus_);
   return room;
 }

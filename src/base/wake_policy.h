@@ -37,6 +37,7 @@ inline void relax_cpu() {
 
 struct WakeOptions {
   uint32_t cpus = 0;              // 0: what affinity and the cgroup quota allow
+  uint32_t online_cpus = 0;       // of the whole machine; 0: as it is
   uint32_t runnable_threads = 2;  // threads of ours, in all processes of the tree, that may want a CPU at once
   Nanos spin = 1 * kMicrosecond;
   Nanos yield = 50 * kMicrosecond;
@@ -121,6 +122,7 @@ class WakePolicy {
 
   WakeOptions options_;
   uint32_t cpus_;
+  uint32_t online_cpus_;
   uint32_t pauses_of_a_look_;
   uint32_t spin_looks_;
   Nanos switch_time_;

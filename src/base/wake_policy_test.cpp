@@ -27,6 +27,7 @@ class WakePolicyTest : public testing::Test {
 
   static WakeOptions on_a_busy_machine() {
     return {.cpus = 2,
+            .online_cpus = 2,
             .runnable_threads = 1,
             .cpu_room =
                 [] {
@@ -53,8 +54,8 @@ class WakePolicyTest : public testing::Test {
 
   static constexpr int kHere = 1 << 20;  // no CPU that there is
   static constexpr int kThere = 5;
-  static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2, .online = 2};
-  static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2, .online = 2};
+  static constexpr CpuRoom kFree{.runnable = 2, .allowed = 2};
+  static constexpr CpuRoom kFull{.runnable = 3, .allowed = 2};
   static CpuRoom room;
   static bool leaves;
   static int asked;
@@ -375,6 +376,17 @@ TEST_F(WakePolicyTest, JoinsAFarPosterOnAFullMachineOnly) {
   EXPECT_EQ(joined.at(0), kThere);
 }
 
+TEST_F(WakePolicyTest, WhatRunsElsewhereOnTheMachineDoesNotFillIt) {
+  WakeOptions options = that_may_move();
+  options.online_cpus = 64;
+  WakePolicy policy(options);
+  for (int i = 0; i < 3; ++i) policy.note_yield(kSecond, kSwitch);
+  room = {.runnable = 30, .allowed = 2};
+  EXPECT_FALSE(policy.decides_to_sleep(3, kSecond));
+  room.runnable = 65;
+  EXPECT_TRUE(policy.decides_to_sleep(3, kSecond + kMillisecond));
+}
+
 TEST_F(WakePolicyTest, WhoMayNotMoveIgnoresWhereItsPosterIs) {
   WakePolicy policy(on_a_busy_machine());
   for (int i = 0; i < 3; ++i) policy.note_yield(kSecond, kSwitch);
@@ -391,10 +403,16 @@ TEST_F(WakePolicyTest, AnUnknownPosterIsNowhere) {
   EXPECT_TRUE(joined.empty());
 }
 
-// Waits for `posts` posts by somebody who sees to it that the waiter sleeps before each.
+void compute(Nanos span) {
+  for (const Nanos until = monotonic_now() + span; monotonic_now() < until;) {
+  }
+}
+
+// A waiter in a thread of its own, and a poster that posts when the waiter has announced that it sleeps, most often
+// some time after.
 class WaiterAndPoster : public WakePolicyTest {
  protected:
-  // `between` runs in the poster's thread until the waiter sleeps; `after` in the waiter's, false: enough.
+  // `between` runs in the poster's thread before each look at the waiter; `after` in the waiter's, false: enough.
   void meet(WakePolicy& policy, const std::function<void()>& between, const std::function<bool()>& after) {
     std::atomic<int> posted{0};
     std::atomic<bool> over{false};
@@ -433,8 +451,7 @@ TEST_F(WaiterAndPoster, AmongOthersThatYieldTheWaiterLearnsToSleep) {
   meet(
       policy,
       [] {
-        for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
-        }
+        compute(50 * kMicrosecond);
         std::this_thread::yield();
       },
       [&] {
@@ -451,7 +468,7 @@ TEST_F(WaiterAndPoster, TheWaiterJoinsAPosterThatIsAlwaysElsewhere) {
   options.yield = 0;
   WakePolicy policy(options);  // it is on kHere, which is no CPU of the poster
   meet(
-      policy, [] { std::this_thread::yield(); },
+      policy, [] { compute(50 * kMicrosecond); },
       [&] {
         policy.note_woke_poster();
         return joined.empty();
@@ -465,10 +482,9 @@ TEST_F(WaiterAndPoster, AWaiterThatWorksJoinsNobody) {
   WakePolicy policy(options);
   int pieces = 0;
   meet(
-      policy, [] { std::this_thread::yield(); },
+      policy, [] { compute(50 * kMicrosecond); },
       [&] {
-        for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
-        }
+        compute(50 * kMicrosecond);
         policy.note_woke_poster();
         return ++pieces < 100;
       });
