@@ -376,6 +376,29 @@ TEST_F(WakePolicyTest, JoinsAFarPosterOnAFullMachineOnly) {
   EXPECT_EQ(joined.at(0), kThere);
 }
 
+TEST_F(WakePolicyTest, WhoHasJustMovedAwayDoesNotJoinAtOnce) {
+  WakeOptions options = that_may_move();
+  options.first_ban = options.longest_ban = 3600 * kSecond;
+  WakePolicy policy(options);
+  room = kFree;
+  for (int i = 0; i < 3; ++i) policy.note_yield(monotonic_now(), kSwitch);
+  ASSERT_EQ(left, 1);
+  room = kFull;
+  for (int row = 0; row < 20; ++row) be_woken_from(kThere, policy);
+  EXPECT_TRUE(joined.empty());
+}
+
+TEST_F(WakePolicyTest, WhoHasJustJoinedDoesNotMoveAwayAtOnce) {
+  WakeOptions options = that_may_move();
+  options.first_pause = options.longest_ban = 3600 * kSecond;
+  WakePolicy policy(options);
+  for (int row = 0; row < 100 && joined.empty(); ++row) be_woken_from(kThere, policy);
+  ASSERT_EQ(joined.size(), 1U);
+  room = kFree;
+  for (int i = 0; i < 10; ++i) policy.note_yield(monotonic_now(), kSwitch);
+  EXPECT_EQ(left, 0);
+}
+
 TEST_F(WakePolicyTest, WhatRunsElsewhereOnTheMachineDoesNotFillIt) {
   WakeOptions options = that_may_move();
   options.online_cpus = 64;
