@@ -11,8 +11,8 @@ namespace simpler {
 namespace {
 
 // A look asks for the poster's line; one that comes while the line is under way, or being written, makes it travel once
-// more. With 13 ns between looks the bare lane took 254 ns a hop, with 40 ns 224, with 52 ns 201; the engine, whose
-// looks take longer themselves, does best at 40 (2026-11-30).
+// more. With 13 ns between looks the bare lane took 254 ns a hop at best, with 40 ns 224, with 52 ns 201; the engine,
+// whose looks take longer themselves, does best at 40 (2026-11-30).
 constexpr Nanos kBetweenLooks = 40;
 constexpr uint32_t kSwitchesOfANeighbour = 3;  // yields in a row that ran somebody else before a move is thought of
 constexpr Nanos kSystemCallsOfASwitch = 6;     // a yield that runs nobody takes two to three of the cheapest here
