@@ -22,7 +22,7 @@ class AffinityMask {
     return std::nullopt;
   }
 
-  AffinityMask(const AffinityMask& other) : set_(CPU_ALLOC(other.cpus_)), bytes_(other.bytes_), cpus_(other.cpus_) {
+  AffinityMask(const AffinityMask& other) : set_(CPU_ALLOC(other.bytes_ * 8)), bytes_(other.bytes_) {
     std::memcpy(set_.get(), other.set_.get(), bytes_);
   }
   AffinityMask(AffinityMask&&) = default;
@@ -48,11 +48,10 @@ class AffinityMask {
   struct Free {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
   };
-  explicit AffinityMask(int cpus) : set_(CPU_ALLOC(cpus)), bytes_(CPU_ALLOC_SIZE(cpus)), cpus_(cpus) {}
+  explicit AffinityMask(int cpus) : set_(CPU_ALLOC(cpus)), bytes_(CPU_ALLOC_SIZE(cpus)) {}
 
   std::unique_ptr<cpu_set_t, Free> set_;
   size_t bytes_;
-  int cpus_;
 };
 
 }  // namespace simpler

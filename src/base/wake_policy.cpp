@@ -28,7 +28,7 @@ Nanos best_of_three(Step&& step) {
   return std::max<Nanos>(best, 1);
 }
 
-// Of the processor's hint for spinning loops: 10 to 50 ns, by model.
+// Of the processor's hint for spinning loops; differs from model to model.
 double ns_of_a_pause() {
   constexpr uint32_t kSample = 256;
   const Nanos best = best_of_three([] {

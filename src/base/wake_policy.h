@@ -98,7 +98,7 @@ class WakePolicy {
   // After that many yields in a row of one wait that ran somebody else and found nothing: whether to sleep instead, to
   // learn where the poster runs.
   bool decides_to_sleep(uint32_t turns, Nanos now);
-  // Around each wait that nothing has ended yet. May move the calling thread.
+  // A wait goes on after its first looks: nothing is to be done. May move the calling thread.
   void note_idle();
   // Woken from sleep by a poster on that CPU; less than 0 where it is not known.
   void note_wake(int poster_cpu);

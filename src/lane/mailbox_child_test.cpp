@@ -2,8 +2,10 @@
 // a handler asks for shutdown or because something is refused.
 #include "lane/mailbox_child.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -61,6 +63,58 @@ TEST_F(MailboxChildTest, RunsPushedLinesWithoutWaitingBetweenThem) {
   for (uint32_t slot = 1; slot <= 5; ++slot) EXPECT_EQ(head(slot).state, MailboxState::kTaskDone);
   EXPECT_EQ(mailbox_->statistics.tasks, 5U);
   EXPECT_EQ(doorbell_.value.load(), 0U) << "nobody sleeps, so nobody was woken";
+}
+
+// The child sleeps before each task, its answer finds a sleeping parent or not, and the parent posts from afar.
+class ChildOnAFullMachine : public MailboxChildTest {
+ protected:
+  static constexpr uint32_t kMostTasks = 400;
+  void play(bool parent_sleeps) {
+    joined = 0;
+    WakePolicy policy({.cpus = 2,
+                       .online_cpus = 2,
+                       .yield = 0,
+                       .move_after = kSecond,
+                       .cpu_room = [] { return CpuRoom{.runnable = 3, .allowed = 2}; },
+                       .join_cpu = [](int) { return ++joined > 0; },
+                       .current_cpu = [] { return 1 << 20; }});
+    handler_.each = [&](const Task&) {
+      if (parent_sleeps) doorbell_.value.fetch_or(WakeWord::kSleeper);
+      return Status::ok();
+    };
+    std::thread parent([&] {
+      for (uint32_t slot = 1; slot <= kMostTasks && joined == 0; ++slot) {
+        // Announced, and most often asleep a moment later.
+        for (int looks = 0; looks < 2; ++looks) {
+          while ((mailbox_->child_wake.value.load() & WakeWord::kSleeper) == 0) std::this_thread::yield();
+          for (const Nanos until = monotonic_now() + 50 * kMicrosecond; monotonic_now() < until;) {
+          }
+        }
+        wire::store(mailbox_->lines[(slot - 1) % 8], wire::compose(entry(slot)));
+        wake(mailbox_->child_wake);
+        while (wire::parse_head(wire::load_head(mailbox_->lines[(slot - 1) % 8])).state != MailboxState::kTaskDone) {
+          std::this_thread::yield();
+        }
+      }
+      std::atomic_ref(mailbox_->parent.shutdown).store(1U, std::memory_order_release);
+      wake(mailbox_->child_wake);
+    });
+    EXPECT_TRUE(MailboxChild(*mailbox_, doorbell_, policy).serve(handler_).is_ok());
+    parent.join();
+  }
+  static std::atomic<int> joined;
+};
+std::atomic<int> ChildOnAFullMachine::joined;
+
+TEST_F(ChildOnAFullMachine, GoesToAParentThatSleepsUntilItAnswers) {
+  play(true);
+  EXPECT_EQ(joined, 1);
+}
+
+TEST_F(ChildOnAFullMachine, StaysWhereItsParentDoesNotWaitForIt) {
+  play(false);
+  EXPECT_EQ(joined, 0);
+  EXPECT_EQ(handler_.slots.size(), kMostTasks);
 }
 
 TEST_F(MailboxChildTest, ShutdownLeavesLaterLinesUnanswered) {
