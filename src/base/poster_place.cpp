@@ -15,7 +15,7 @@ bool PosterPlace::is_worth_a_note() const {
 int PosterPlace::note_idle(Nanos now) {
   tried_on_.store(kNowhere, std::memory_order_relaxed);  // of a wait before, which then had no need to sleep
   const Nanos worked = now - woken_at_.load(std::memory_order_relaxed);
-  if (worked > kLittleWork || !woke_poster_.load(std::memory_order_relaxed)) {
+  if (worked > little_work_ || !woke_poster_.load(std::memory_order_relaxed)) {
     forget_row();
     return kNowhere;
   }

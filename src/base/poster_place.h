@@ -21,8 +21,12 @@ class PosterPlace {
   // Between tries pauses double from `first_pause` to `longest`, between joins from `first_ban`: a row of far wake-ups
   // takes milliseconds by itself. Yields are left out for `first_ban`, then twice that: no longer, since nothing else
   // tells that a CPU has come free.
-  PosterPlace(Nanos first_pause, Nanos first_ban, Nanos longest)
-      : beside_(first_ban, 2 * first_ban), tries_(first_pause, longest), joins_(first_ban, longest) {}
+  // `little_work` is the longest time from a wake-up to the next wait that counts for a join.
+  PosterPlace(Nanos little_work, Nanos first_pause, Nanos first_ban, Nanos longest)
+      : little_work_(little_work),
+        beside_(first_ban, 2 * first_ban),
+        tries_(first_pause, longest),
+        joins_(first_ban, longest) {}
 
   // Whether to leave out the yields: the poster is beside us, and yields go round.
   bool sleeps_at_once(Nanos now) const { return beside_.known() && beside_.holds(now); }
@@ -50,9 +54,10 @@ class PosterPlace {
  private:
   static constexpr uint32_t kTurns = 3;
   static constexpr uint32_t kFarWakes = 8;
-  static constexpr Nanos kLittleWork = 25 * kMicrosecond;  // from a wake-up to the next wait
 
   void forget_row();
+
+  const Nanos little_work_;
 
   // Advice of one thread; atomic because a policy may be looked at by others.
   std::atomic<int> tried_on_{kNowhere};   // where this wait decided to sleep to learn of the poster

@@ -34,7 +34,7 @@ class PosterPlaceTest : public testing::Test {
     }
     return 0;
   }
-  PosterPlace place{kFirstPause, kFirstBan, kLongest};
+  PosterPlace place{25 * kMicrosecond, kFirstPause, kFirstBan, kLongest};
   Nanos now = kSecond;
 };
 

@@ -64,7 +64,7 @@ WakePolicy::WakePolicy(const WakeOptions& options)
       mercy_(options.first_ban, options.longest_ban),
       moves_(options.first_pause, options.longest_ban),
       hurry_(options.first_pause, options.longest_ban),
-      place_(options.first_pause, options.first_ban, options.longest_ban) {}
+      place_(options.little_work, options.first_pause, options.first_ban, options.longest_ban) {}
 
 bool WakePolicy::note_yield(Nanos now, Nanos took) {
   note_neighbour(now, took);

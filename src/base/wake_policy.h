@@ -49,6 +49,7 @@ struct WakeOptions {
   // Time lost in a row to others on this CPU before a waiting thread moves to another; 0: never, and then it does not
   // go by where its poster runs either. For threads of our own only, and for policies that one thread waits with.
   Nanos move_after = 0;
+  Nanos little_work = 25 * kMicrosecond;          // between two far wake-ups of a thread that had better be there
   Nanos first_pause = 1 * kMillisecond;           // between two moves, or two questions for room; then doubled
   bool use_membarrier = true;                     // false: poster-fence mode, as if the kernel had refused
   bool (*barrier)() = membarrier_all_registered;  // tests look at the moment in which a sleeper is inside

@@ -489,6 +489,7 @@ TEST_F(WaiterAndPoster, AmongOthersThatYieldTheWaiterLearnsToSleep) {
 TEST_F(WaiterAndPoster, TheWaiterJoinsAPosterThatIsAlwaysElsewhere) {
   WakeOptions options = that_may_move();
   options.yield = 0;
+  options.little_work = kSecond;
   WakePolicy policy(options);  // it is on kHere, which is no CPU of the poster
   meet(
       policy, [] { compute(50 * kMicrosecond); },

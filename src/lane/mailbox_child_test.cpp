@@ -75,6 +75,7 @@ class ChildOnAFullMachine : public MailboxChildTest {
                        .online_cpus = 2,
                        .yield = 0,
                        .move_after = kSecond,
+                       .little_work = kSecond,
                        .cpu_room = [] { return CpuRoom{.runnable = 3, .allowed = 2}; },
                        .join_cpu = [](int) { return ++joined > 0; },
                        .current_cpu = [] { return 1 << 20; }});
