@@ -38,9 +38,8 @@ class InstantLane final : public lane::Lane {
     info_.worker_id = worker;
   }
   const lane::LaneInfo& info() const override { return info_; }
-  bool alive() const override { return true; }
   uint32_t free_lines() const override { return info_.queue_depth - (pushed_ - answered_); }
-  void push(const wire::Dispatch& dispatch) override { lines_[pushed_++ % lane::kMaxQueueDepth] = dispatch; }
+  void push_line(const wire::LineWords& line) override { lines_[pushed_++ % lane::kMaxQueueDepth] = wire::parse(line); }
   uint32_t poll(std::span<lane::Completion> out) override {
     uint32_t count = 0;
     while (!stopped && answered_ != pushed_ && count < out.size()) {
@@ -146,7 +145,7 @@ class EngineRig {
   }
   void drain() {
     while (engine_.unfinished_runs() != 0) engine_.pump(64);
-    engine_.news().finished.clear();
+    engine_.news().clear();
   }
 
   engine::Engine& engine() { return engine_; }

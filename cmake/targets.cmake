@@ -88,7 +88,7 @@ function(simpler_test name)
   endif()
   # gtest_discover_tests loses the separators of a list; `ctest -L` matches parts of a label, so one joined label serves.
   list(JOIN ARG_LABELS "+" labels)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}."
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
                        PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${labels}")
 endfunction()
 

@@ -21,4 +21,12 @@ bool membarrier_all_registered() {
   return command(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
+bool register_own_membarrier() {
+  return command(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+bool membarrier_own_threads() {
+  return command(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
 }  // namespace simpler

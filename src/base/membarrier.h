@@ -13,4 +13,9 @@ bool register_membarrier();
 // date.
 bool membarrier_all_registered();
 
+// The same among the threads of this process alone, which leaves none of them out: the kernel goes by the address space
+// that a processor has in use now. A forked child registers anew.
+bool register_own_membarrier();
+bool membarrier_own_threads();
+
 }  // namespace simpler

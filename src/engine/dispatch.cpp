@@ -10,13 +10,13 @@
 
 namespace simpler::engine {
 
-bool Engine::takes(const LaneState& state) const {
-  return !state.lost && state.unanswered < state.info.queue_depth && state.lane->free_lines() > 0;
+inline bool Engine::takes(const LaneState& state) const {
+  return state.unanswered < state.info.queue_depth && state.lane->alive();
 }
 
 bool Engine::idle(uint32_t lane) const {
   const LaneState& state = lanes_[lane];
-  return !state.lost && state.unanswered == 0 && state.lane->free_lines() > 0;
+  return state.unanswered == 0 && state.lane->alive();
 }
 
 // A task that no lane can ever run fails here instead of waiting for ever.
@@ -84,21 +84,20 @@ void Engine::consider_early(uint32_t index, Slot& slot) {
   want(slot.lane);
 }
 
-void Engine::push_line(uint32_t lane, uint32_t index, wire::Dispatch& dispatch) {
+inline void Engine::push_line(uint32_t lane, uint32_t index, const Slot& slot, wire::Dispatch& dispatch) {
   LaneState& state = lanes_[lane];
-  const Slot& slot = slots_[index];
   dispatch.callable = slot.callable;
   dispatch.config = slot.config;
   dispatch.slot = index;
   dispatch.slot_generation = slot.generation;
-  dispatch.run = static_cast<uint32_t>(active_[slot.run].record->id);
+  dispatch.run = static_cast<uint32_t>(active_[slot.run].id);
   dispatch.lease_generation = dispatch.run;
   state.lines[state.pushed % lane::kMaxQueueDepth] = index;
   ++state.pushed;
   if (state.unanswered++ == 0) busy_[lane / 64] |= uint64_t{1} << (lane % 64);
   ++unanswered_;
   ++counters_.pushed;
-  state.lane->push(dispatch);
+  state.lane->push_line(wire::compose(dispatch));
 }
 
 void Engine::push_single(uint32_t lane, uint32_t index, Slot& slot) {
@@ -127,7 +126,7 @@ void Engine::push_single(uint32_t lane, uint32_t index, Slot& slot) {
   } else if (slot.tensors + slot.scalars != 0) {
     dispatch.args = arena_.slot_block(index);
   }
-  push_line(lane, index, dispatch);
+  push_line(lane, index, slot, dispatch);
   if (state.early && slot.successor_count != 0) note_pushed(lane, slot);
 }
 
@@ -225,7 +224,7 @@ void Engine::launch_group(uint32_t index, Slot& slot) {
     dispatch.scalars = member.scalars;
     dispatch.args = member.args;
     if (i + 1 == group.members.size()) dispatch.flags = wire::kFlagLastOfGroup;
-    push_line(member.lane, index, dispatch);
+    push_line(member.lane, index, slot, dispatch);
   }
 }
 

@@ -31,6 +31,7 @@ Driver::Driver(const DriverOptions& options, memory::SharedTables& tables, memor
       clock_(clock),
       lock_(policy),
       engine_(engine_options(options), tables, arena, heap),
+      until_look_(options.submits_per_look),
       tick_at_(kNever) {}
 
 Driver::~Driver() {
@@ -56,64 +57,49 @@ void Driver::stop() {
 }
 
 // What other threads decide by; they read it without the lock.
-void Driver::publish() {
+inline void Driver::publish() {
   roles_.unfinished.store(engine_.unfinished_runs(), std::memory_order_relaxed);
   roles_.owed.store(engine_.lines_unanswered() || engine_.has_backlog(), std::memory_order_relaxed);
 }
 
-void Driver::leave() {
+template <bool kRing>
+inline void Driver::leave_with_news() {
   publish();
-  if (engine_.news().empty() && !engine_.timed()) [[likely]] {
-    const uint32_t notes = lock_.unlock_or_notes();
+  RunRecord* ended = nullptr;
+  uint32_t notes = 0;
+  if (!engine_.news().more && !engine_.timed()) [[likely]] {
+    ended = std::exchange(engine_.news().run, nullptr);
+    notes = lock_.unlock_or_notes();
     if (notes == 0) [[likely]] {
-      if (roles_.builder_drives.load(std::memory_order_relaxed)) wake(doorbell_);
+      if (ended != nullptr) wake(ended->word);
+      if (ended != nullptr || (kRing && roles_.builder_drives.load(std::memory_order_relaxed))) wake(doorbell_);
       return;
     }
-    leave_slowly(notes, true);
-    return;
   }
-  leave_slowly(0, true);
+  leave_slowly(ended, notes, kRing);
+}
+
+void Driver::leave() {
+  leave_with_news<true>();
 }
 
 // For a look of somebody who has announced that it will sleep on the doorbell: one that rang it would wake itself, and
 // never sleep.
 void Driver::leave_after_look() {
-  publish();
-  uint32_t notes = 0;
-  if (engine_.news().empty() && !engine_.timed()) {
-    notes = lock_.unlock_or_notes();
-    if (notes == 0) return;
-  }
-  leave_slowly(notes, false);
+  leave_with_news<false>();
 }
 
-void Driver::leave_slowly(uint32_t notes, bool ring) {
+// After a change that nobody waits for.
+inline void Driver::leave_silently() {
+  const uint32_t notes = lock_.unlock_or_notes();
+  if (notes != 0) [[unlikely]]
+    leave_slowly(nullptr, notes, true);
+}
+
+void Driver::leave_slowly(RunRecord* ended, uint32_t notes, bool ring) {
   ring = ring || notes != 0;
-  RunRecord* const only_a_run = notes == 0 && !engine_.timed() ? engine_.news().only_a_run() : nullptr;
-  if (only_a_run != nullptr) {
-    engine_.news().finished.clear();
-    publish();
-    notes = lock_.unlock_or_notes();
-    if (notes == 0) [[likely]] {
-      wake(only_a_run->word);
-      wake(doorbell_);
-      return;
-    }
-  }
   EngineNews news;
-  if (only_a_run != nullptr) news.finished.push_back({only_a_run, {}});
-  const auto collect = [&]() SIMPLER_REQUIRES(lock_) {
-    if (engine_.news().empty()) return;
-    if (news.empty()) {
-      std::swap(news, engine_.news());
-      return;
-    }
-    EngineNews fresh = std::exchange(engine_.news(), {});
-    std::move(fresh.finished.begin(), fresh.finished.end(), std::back_inserter(news.finished));
-    std::move(fresh.warnings.begin(), fresh.warnings.end(), std::back_inserter(news.warnings));
-    std::move(fresh.overdue.begin(), fresh.overdue.end(), std::back_inserter(news.overdue));
-    std::move(fresh.condemned.begin(), fresh.condemned.end(), std::back_inserter(news.condemned));
-  };
+  news.run = ended;
   bool earlier_tick = false;
   do {
     if (notes != 0) handle_notes(notes);
@@ -121,7 +107,7 @@ void Driver::leave_slowly(uint32_t notes, bool ring) {
       tell_time();
       earlier_tick = true;
     }
-    collect();
+    if (!engine_.news().empty()) news.append(std::exchange(engine_.news(), {}));
     publish();
     notes = lock_.unlock_or_notes();
     ring = ring || notes != 0;
@@ -145,6 +131,7 @@ void Driver::handle_notes(uint32_t notes) {
 }
 
 void Driver::deliver(EngineNews& news) {
+  if (news.run != nullptr) wake(news.run->word);
   for (EngineNews::Finished& finished : news.finished) {
     if (finished.record != nullptr) wake(finished.record->word);
     for (const auto& callback : finished.callbacks) callback();
@@ -277,6 +264,7 @@ Status Driver::wait_for_progress(Status refused, Deadline deadline, uint64_t see
 }
 
 void Driver::builder_looks() {
+  until_look_ = options_.submits_per_look;
   const Nanos now = clock_.now();
   if (now - last_pump_ < options_.pump_interval && since_pump_ < options_.submits_per_pump) return;
   last_pump_ = now;
@@ -284,35 +272,37 @@ void Driver::builder_looks() {
   pump_held(options_.hold_limit);
 }
 
+// Goes on where the first try of a submit ended: blocks as long as it may help.
+Status Driver::submit_slowly(Status refused, const RunRef& run, const TaskRequest& request, TaskId* task) {
+  const Deadline deadline = space_deadline();
+  uint64_t seen = progress_;
+  while (refused.code() == StatusCode::kWouldBlock) {
+    if (engine_.full()) {
+      if (!builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
+        return gave_up(resource_exhausted("all " + std::to_string(options_.engine.window) +
+                                          " task slots stayed taken for " +
+                                          std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms"));
+      }
+    } else if (Status status = wait_for_progress(std::move(refused), deadline, seen); !status.is_ok()) {
+      return status;
+    }
+    seen = progress_;
+    refused = engine_.submit(run, request, task);
+  }
+  return refused;
+}
+
 Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
   lock_.lock();
-  roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  note_builder();
   TaskId task;
-  Status status;
-  Deadline deadline = Deadline::never();
-  bool first = true;
-  while (true) {
-    if (engine_.full()) [[unlikely]] {
-      if (first) deadline = space_deadline();
-      first = false;
-      if (!builder_blocks(deadline, [&]() SIMPLER_REQUIRES(lock_) { return !engine_.full(); })) {
-        status = gave_up(resource_exhausted("all " + std::to_string(options_.engine.window) +
-                                            " task slots stayed taken for " +
-                                            std::to_string(options_.heap_wait_timeout / kMillisecond) + " ms"));
-        break;
-      }
-    }
-    const uint64_t seen = progress_;
-    status = engine_.submit(run, request, &task);
-    if (status.code() != StatusCode::kWouldBlock) [[likely]]
-      break;
-    if (first) deadline = space_deadline();
-    first = false;
-    status = wait_for_progress(std::move(status), deadline, seen);
-    if (!status.is_ok()) break;
-  }
-  if (++since_pump_ % options_.submits_per_look == 0) builder_looks();
-  leave();
+  Status status = engine_.submit(run, request, &task);
+  if (!status.is_ok()) [[unlikely]]
+    status = submit_slowly(std::move(status), run, request, &task);
+  ++since_pump_;
+  if (--until_look_ == 0) [[unlikely]]
+    builder_looks();
+  leave_with_news<true>();
   if (!status.is_ok()) [[unlikely]]
     return status;
   return task;
@@ -320,7 +310,7 @@ Result<TaskId> Driver::submit(const RunRef& run, const TaskRequest& request) {
 
 Result<Allocation> Driver::alloc(const RunRef& run, uint64_t bytes) {
   lock_.lock();
-  roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  note_builder();
   Deadline deadline = Deadline::never();
   bool first = true;
   while (true) {
@@ -511,7 +501,9 @@ void Driver::signal_eventfd(const RunRef& run, int fd) {
 }
 
 void Driver::release(const RunRef& run) {
-  with_engine([&](Engine& engine) { engine.release(run); });
+  lock_.lock();
+  engine_.release(run);
+  leave_silently();
 }
 
 void Driver::lane_lost(LaneId lane, Status why) {

@@ -3,9 +3,9 @@
 // Who drives: while a run is built, the builder (it pumps every few submits and while it is blocked); otherwise one
 // elected waiter, which sleeps on the level's doorbell; otherwise the scheduler thread, which also takes over when a
 // builder's heartbeat stood still while lines were unanswered. Other waiters sleep on their run's word. A thread that
-// finds the lock taken leaves a note for the holder instead of waiting; lock and notes share one word and unlock looks
-// at it, so no note is lost. A hold is bounded: after `hold_limit` tasks the rest is handed to the scheduler thread.
-// No user code runs under the lock, and no call blocks while holding it.
+// finds the lock taken leaves a note for the holder, who sees it on leaving, instead of waiting (EngineLock). A hold is
+// bounded: after `hold_limit` tasks the rest is handed to the scheduler thread. No user code runs under the lock, and no
+// call blocks while holding it.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "base/wake_word.h"
 #include "engine/engine.h"
+#include "engine/engine_lock.h"
 
 namespace simpler::engine {
 
@@ -43,57 +44,6 @@ struct DriverOptions {
   // Asked about every `interrupt_look` while a builder is blocked; true gives its wait up with kCancelled.
   std::function<bool()> interrupted = {};
   Nanos interrupt_look = 50 * kMillisecond;
-};
-
-// The lock of the engine together with the notes for its holder.
-//
-// A taker that has to wait is handed the lock by the leaver, so that a builder that comes back every few nanoseconds
-// cannot starve it.
-class SIMPLER_CAPABILITY("engine") EngineLock {
- public:
-  enum Note : uint32_t {
-    kPump = 2,  // somebody wanted to drive
-    kLost = 4,  // a lane is lost: see the driver's list
-  };
-
-  explicit EngineLock(WakePolicy& policy) : policy_(policy) {}
-
-  bool try_lock() SIMPLER_TRY_ACQUIRE(true) {
-    uint32_t free = 0;
-    return word_.compare_exchange_strong(free, kHeld, std::memory_order_acquire, std::memory_order_relaxed);
-  }
-  // Takes the lock, waiting for the holder if need be. Holds are bounded, so this is short.
-  void lock() SIMPLER_ACQUIRE() {
-    if (!try_lock()) [[unlikely]]
-      lock_slowly();
-  }
-  // Takes the lock, or leaves `note` for the holder, who sees it before it is out. True: taken.
-  bool lock_or_leave(uint32_t note) SIMPLER_TRY_ACQUIRE(true);
-  // Leaves and returns 0 when there is no note; otherwise keeps the lock, clears the notes and returns them.
-  uint32_t unlock_or_notes() SIMPLER_NO_THREAD_SAFETY_ANALYSIS {
-    uint32_t held = kHeld;
-    if (waiters_.load(std::memory_order_relaxed) == 0 &&
-        word_.compare_exchange_strong(held, 0, std::memory_order_acq_rel, std::memory_order_acquire)) [[likely]] {
-      // A waiter that counted itself just now polls before it sleeps, and its announcement orders it after this store.
-      wake(contended_);
-      return 0;
-    }
-    return unlock_slowly();
-  }
-
- private:
-  static constexpr uint32_t kHeld = 1;
-
-  void lock_slowly();
-  uint32_t unlock_slowly();
-  bool take_grant();
-
-  // The acquire of a taker pairs with the release of the leaver; a note's release pairs with the leaver's acquire.
-  std::atomic<uint32_t> word_{0};
-  std::atomic<uint32_t> waiters_{0};  // advice: threads inside lock_slowly
-  std::atomic<uint32_t> grants_{0};   // 1: the held lock belongs to whoever takes this; paired like word_
-  WakeWord contended_;
-  WakePolicy& policy_;
 };
 
 class Driver {
@@ -183,7 +133,10 @@ class Driver {
   };
 
   void leave() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
-  void leave_slowly(uint32_t notes, bool ring) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  template <bool kRing>
+  void leave_with_news() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_silently() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  void leave_slowly(RunRecord* ended, uint32_t notes, bool ring) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   void leave_after_look() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   void handle_notes(uint32_t notes) SIMPLER_REQUIRES(lock_);
   void publish() SIMPLER_REQUIRES(lock_);
@@ -216,6 +169,11 @@ class Driver {
   // After kWouldBlock: waits until something was completed since `seen`. Ok: try again.
   // Why builder_blocks came back without what it waited for.
   Status gave_up(Status expired) SIMPLER_REQUIRES(lock_);
+  Status submit_slowly(Status refused, const RunRef& run, const TaskRequest& request, TaskId* task)
+      SIMPLER_REQUIRES(lock_);
+  void note_builder() {
+    roles_.heartbeat.store(roles_.heartbeat.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   Status wait_for_progress(Status refused, Deadline deadline, uint64_t seen) SIMPLER_REQUIRES(lock_);
   Deadline space_deadline() const;
   bool builder_moved(uint32_t* seen) const;
@@ -230,7 +188,8 @@ class Driver {
   const Clock& clock_;
   EngineLock lock_;
   Engine engine_ SIMPLER_GUARDED_BY(lock_);
-  uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
+  uint32_t until_look_ SIMPLER_GUARDED_BY(lock_);      // submits
+  uint32_t since_pump_ SIMPLER_GUARDED_BY(lock_) = 0;  // submits
   Nanos last_pump_ SIMPLER_GUARDED_BY(lock_) = 0;
   bool interrupted_ SIMPLER_GUARDED_BY(lock_) = false;  // how the builder's last wait ended
   uint64_t progress_ SIMPLER_GUARDED_BY(lock_) = 0;     // completions and poisonings so far

@@ -7,9 +7,11 @@
 // named in the after-mask; a poisoned task reaches none; a consumed slot is named by nobody.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,29 +60,57 @@ enum Traits : uint32_t {
 // What the engine tells its driver after a call; the driver empties it outside of the lock.
 struct EngineNews {
   struct Finished {
-    RunRecord* record;
+    RunRecord* record;  // null: its owner is gone
     std::vector<std::function<void()>> callbacks;
   };
-  std::vector<Finished> finished;
-  std::vector<std::string> warnings;
   struct Overdue {
     LaneId lane;
     TaskId task;
   };
-  std::vector<Overdue> overdue;  // running longer than their timeout; their run is cancelled, the child still works
-
   struct Condemned {
     LaneId lane;
     Status why;
   };
+
+  RunRecord* run = nullptr;        // one that ended and wants no call; further ones stand in `finished`
+  bool more = false;               // one of the lists is not empty
+  std::vector<Finished> finished;  // in order of their ends, all of them after `run`
+  std::vector<std::string> warnings;
+  std::vector<Overdue> overdue;      // running longer than their timeout; their run is cancelled, the child still works
   std::vector<Condemned> condemned;  // its child answered what cannot be true: the owner ends the child
 
-  // The run that ended, when that is all the news and nobody asked to be called.
-  RunRecord* only_a_run() const {
-    const bool one = finished.size() == 1 && finished.front().callbacks.empty();
-    return one && warnings.empty() && overdue.empty() && condemned.empty() ? finished.front().record : nullptr;
+  bool empty() const { return run == nullptr && !more; }
+
+  void tell_end(RunRecord& record) {
+    if (run == nullptr && !more) {
+      run = &record;
+    } else {
+      tell(finished, Finished{&record, {}});
+    }
   }
-  bool empty() const { return finished.empty() && warnings.empty() && overdue.empty() && condemned.empty(); }
+  template <class News>
+  void tell(std::vector<News>& list, News news) {
+    list.push_back(std::move(news));
+    more = true;
+  }
+  void clear() {
+    run = nullptr;
+    if (!more) return;
+    more = false;
+    finished.clear();
+    warnings.clear();
+    overdue.clear();
+    condemned.clear();
+  }
+  // Adds what happened later.
+  void append(EngineNews later) {
+    if (later.run != nullptr) tell_end(*later.run);
+    std::move(later.finished.begin(), later.finished.end(), std::back_inserter(finished));
+    std::move(later.warnings.begin(), later.warnings.end(), std::back_inserter(warnings));
+    std::move(later.overdue.begin(), later.overdue.end(), std::back_inserter(overdue));
+    std::move(later.condemned.begin(), later.condemned.end(), std::back_inserter(condemned));
+    more = more || later.more;
+  }
 };
 
 struct EngineCounters {
@@ -197,7 +227,7 @@ class Engine {
   Status check_group(const RunRef& run, const TaskRequest& request, uint32_t* traits);
   Slot& open_slot(ActiveRun& active, const TaskRequest& request, uint32_t* index);
   void set_timeout(uint32_t index, Slot& slot, Nanos timeout);
-  void publish(ActiveRun& active, uint32_t index, Slot& slot);
+  void publish(uint32_t index, Slot& slot);
   void add_explicit(const TaskRequest& request, uint32_t index, Slot& slot, graph::TaskRef self);
   void retain(uint32_t producer, uint32_t index, Slot& slot);
   void add_edge(graph::TaskRef producer, uint32_t index, Slot& slot, graph::TaskRef self);
@@ -223,7 +253,7 @@ class Engine {
   bool defers(const LaneState& state) const { return state.unanswered >= options_.defer_from; }
   bool reserved(uint32_t lane) const { return (reserved_[lane / 64] >> (lane % 64) & 1) != 0; }
   void push_single(uint32_t lane, uint32_t index, Slot& slot);
-  void push_line(uint32_t lane, uint32_t index, wire::Dispatch& dispatch);
+  void push_line(uint32_t lane, uint32_t index, const Slot& slot, wire::Dispatch& dispatch);
   void note_pushed(uint32_t lane, const Slot& slot);
   void note_successor(uint32_t lane, uint32_t bit, uint32_t successor);
   void dispatch_lane(uint32_t lane);
@@ -233,6 +263,15 @@ class Engine {
   void dispatch_groups();
   void start_groups(ActiveRun& active);
   void want_lanes(const ActiveRun& active);
+  // Something waits in the queues of a run that executes.
+  bool has_waiting(uint32_t lane) const {
+    for (const uint8_t place : order_) {
+      const ActiveRun& active = active_[place];
+      if (!active.executing) break;
+      if (!active.lanes[lane].ready.empty() || !active.lanes[lane].early.empty()) return true;
+    }
+    return false;
+  }
   void want(uint32_t lane) {
     wanted_[lane / 64] |= uint64_t{1} << (lane % 64);
     any_wanted_ = true;
@@ -247,6 +286,7 @@ class Engine {
   uint32_t take_completions(uint32_t lane, uint32_t limit);
   void complete_line(uint32_t lane, const lane::Completion& completion);
   void finish(uint32_t index, Slot& slot, bool success);
+  void end_task(uint32_t index, Slot& slot, bool success);
   void release_successor(uint32_t index, const Slot& producer, uint32_t bit, bool success);
   void consume(uint32_t index, Slot& slot);
   void consume_arguments(uint32_t index, Slot& slot);
@@ -334,6 +374,7 @@ class Engine {
   std::vector<uint32_t> allocation_of_buffer_;
   std::vector<EntryWord> entries_;      // scratch of one submit
   std::vector<uint16_t> member_lanes_;  // scratch of one group submit
+  std::array<lane::Completion, lane::kMaxQueueDepth> answered_;  // scratch of one poll
   size_t named_seen_ = 0;
 
   uint32_t reservation_head_ = kNoSlot;

@@ -1,16 +1,22 @@
 // The lock of the engine: notes for its holder, and the hand-over to a taker that has to wait.
-#include "engine/driver.h"
+#include "engine/engine_lock.h"
+
+#include "base/membarrier.h"
 
 namespace simpler::engine {
 
-bool EngineLock::lock_or_leave(uint32_t note) {
-  uint32_t seen = word_.load(std::memory_order_relaxed);
-  while (true) {
-    const uint32_t wanted = seen == 0 ? uint32_t{kHeld} : seen | note;
-    if (word_.compare_exchange_weak(seen, wanted, std::memory_order_acq_rel, std::memory_order_relaxed)) {
-      return seen == 0;
-    }
+EngineLock::EngineLock(WakePolicy& policy)
+    : policy_(policy), leaver_fences_(!policy.has_membarrier() || !register_own_membarrier()) {}
+
+// A note that is there already has a holder who will see it, or somebody who is about to try the lock below.
+bool EngineLock::leave_note(uint32_t note) {
+  if ((notes_.fetch_or(note, std::memory_order_seq_cst) & note) != 0) return try_lock();
+  if (!leaver_fences_ && !membarrier_own_threads()) {  // refused after it was granted once
+    lock();
+    return true;
   }
+  uint32_t free = 0;
+  return held_.compare_exchange_strong(free, 1, std::memory_order_seq_cst);
 }
 
 bool EngineLock::take_grant() {
@@ -26,18 +32,16 @@ void EngineLock::lock_slowly() {
 
 uint32_t EngineLock::unlock_slowly() {
   while (true) {
-    const uint32_t seen = word_.load(std::memory_order_relaxed);
-    if ((seen & ~kHeld) != 0) return word_.exchange(kHeld, std::memory_order_acq_rel) & ~kHeld;
+    const uint32_t notes = notes_.exchange(0, std::memory_order_acq_rel);
+    if (notes != 0) return notes;
     if (waiters_.load(std::memory_order_relaxed) != 0) {
       grants_.store(1, std::memory_order_release);
       wake(contended_);
       return 0;
     }
-    uint32_t held = kHeld;
-    if (word_.compare_exchange_strong(held, 0, std::memory_order_acq_rel, std::memory_order_relaxed)) {
-      wake(contended_);
-      return 0;
-    }
+    held_.exchange(0, std::memory_order_seq_cst);
+    wake(contended_);
+    if (notes_.load(std::memory_order_seq_cst) == 0 || !try_lock()) return 0;
   }
 }
 

@@ -268,6 +268,25 @@ TEST(EngineKeys, ABufferInThePlaceOfAReleasedOneIsAnotherKey) {
   EXPECT_EQ(world.try_submit(run, Request({{world.level.view(old), Tag::kInput}}, 1)).code(), StatusCode::kNotFound);
 }
 
+// The map then knows a view of the buffer, and a second submit finds it without a look at the buffer.
+TEST(EngineKeys, ABufferOfARefusedSubmitStaysNamedUntilTheRunEnds) {
+  World world(2, 0, {.window = 64}, 1);
+  memory::SharedTables& tables = *world.level.tables;
+  const auto& buffers = world.level.buffers;
+  const RunRef run = world.begin();
+  Argument beyond = world.cell(0, Tag::kInput, 2);
+  beyond.tensor.byte_offset = uint64_t{1} << 40;
+  EXPECT_FALSE(world.try_submit(run, Request({world.cell(0, Tag::kInput, 1), beyond}, 0)).is_ok());
+  EXPECT_EQ(tables.retire_buffer(buffers[1]).code(), StatusCode::kFailedPrecondition);
+  for (int i = 0; i < 64; ++i) world.submit(run, {}, i % 2);
+  EXPECT_EQ(world.try_submit(run, Request({world.cell(0, Tag::kInout, 3)}, 0)).code(), StatusCode::kWouldBlock);
+  EXPECT_EQ(tables.retire_buffer(buffers[3]).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(world.engine.close_run(run).is_ok());
+  for (int i = 0; i < 64; ++i) world.answer(i % 2);
+  ASSERT_TRUE(run.record->is_done());
+  for (const uint32_t buffer : {1U, 3U}) EXPECT_TRUE(tables.retire_buffer(buffers[buffer]).is_ok()) << buffer;
+}
+
 // S1-017
 TEST(EngineQueues, EachWorkerHasOneQueueOfSinglesServedInTheOrderInWhichTheyBecameReady) {
   World world(2, 0, {.window = 64, .early_push = false}, 1);

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "base/status_macros.h"
@@ -53,6 +54,7 @@ Result<RunRef> Engine::begin_run(const RunOptions& options) {
   building_ = &active;
   open_run_ = active.id;
   map_.begin_epoch();
+  member_mark_ = 0;
   named_seen_ = 0;
   SIMPLER_CHECK(scopes_.depth() == 0);
   SIMPLER_RETURN_IF_ERROR(scopes_.begin());
@@ -162,15 +164,22 @@ void Engine::finish_run(ActiveRun& active) {
   active.named_buffers.clear();
   if (active.timeout > 0) --timed_runs_;
   record.phase = record.errors.empty() ? RunPhase::kCompleted : RunPhase::kFailed;
-  order_.erase(std::find(order_.begin(), order_.end(), record.active));
+  if (order_.size() == 1) [[likely]] {
+    order_.clear();
+  } else {
+    order_.erase(std::find(order_.begin(), order_.end(), record.active));
+  }
   active.record = nullptr;
   if (record.released) {
     record.done.store(true, std::memory_order_release);
-    if (!record.on_done.empty()) news_.finished.push_back({nullptr, std::move(record.on_done)});
+    if (!record.on_done.empty()) news_.tell(news_.finished, {nullptr, std::move(record.on_done)});
     free_records_.push_back(&record);
   } else {
-    news_.finished.push_back({&record, std::move(record.on_done)});
-    record.on_done.clear();
+    if (record.on_done.empty()) [[likely]] {
+      news_.tell_end(record);
+    } else {
+      news_.tell(news_.finished, {&record, std::exchange(record.on_done, {})});
+    }
     record.done.store(true, std::memory_order_release);
   }
   activate();
@@ -183,7 +192,7 @@ void Engine::activate() {
   if (head.executing) return;
   head.executing = true;
   head.record->phase = RunPhase::kExecuting;
-  dispatch_run(head);
+  if (head.live_tasks != 0) dispatch_run(head);
 }
 
 void Engine::release(const RunRef& run) {
@@ -258,7 +267,7 @@ Nanos Engine::watch_lanes(Nanos now) {
     ActiveRun& active = active_[slot.run];
     record_error(active, described(index, timed_out("a task ran longer than its timeout of " +
                                                     std::to_string(slots_.details(index).timeout_ms) + " ms")));
-    news_.overdue.push_back({LaneId{lane}, {active.record->id, index, slot.generation}});
+    news_.tell(news_.overdue, {LaneId{lane}, {active.record->id, index, slot.generation}});
     cancel_active(active);
   }
   return next;
@@ -281,7 +290,7 @@ Nanos Engine::watch_groups(Nanos now) {
     }
     if (waiting.empty()) continue;
     reservation_warned_ = true;
-    news_.warnings.push_back("a group (" + name_of(active.groups.head) + ") waits for busy worker(s)" + busy +
+    news_.tell(news_.warnings, "a group (" + name_of(active.groups.head) + ") waits for busy worker(s)" + busy +
                              " and keeps idle worker(s)" + waiting + " from their work");
   }
   return kNoTime;

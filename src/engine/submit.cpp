@@ -132,9 +132,22 @@ Status Engine::check_tensor(const MemberArgs& member, size_t at, uint32_t mark, 
   return Status::ok();
 }
 
-// The tensors from `first` on, one of which is not in the common case.
+// The tensors from `first` on, one of which is not in the common case. New slices come first: every view is new once
+// in each run.
 Status Engine::check_rest(const MemberArgs& member, size_t first, EntryWord* entries, uint32_t* traits) {
-  for (size_t i = first; i < member.tensors.size(); ++i) {
+  const uint32_t mark = member_mark_;
+  size_t i = first;
+  for (; i < member.tensors.size(); ++i) {
+    const auto tag = static_cast<uint32_t>(member.tags[i]);
+    graph::Entry* const entry = tag < 4 ? map_.find_slice(member.tensors[i]) : nullptr;
+    if (entry == nullptr) break;
+    const uint32_t rule = kRules[tag];
+    if ((rule & entry->denies) != 0 || (entry->mark ^ mark) < 2) break;
+    entry->mark = mark | (rule & graph::kWrites);
+    *traits |= entry->flags;
+    entries[i] = word_of(entry, rule);
+  }
+  for (; i < member.tensors.size(); ++i) {
     SIMPLER_RETURN_IF_ERROR(check_tensor(member, i, member_mark_, &entries[i], traits));
   }
   return Status::ok();
@@ -318,18 +331,17 @@ void Engine::set_timeout(uint32_t index, Slot& slot, Nanos timeout) {
   ++timed_tasks_;
 }
 
-inline void Engine::publish(ActiveRun& active, uint32_t index, Slot& slot) {
-  if (map_.buffers_named().size() != named_seen_) note_named_buffers(active);
+inline void Engine::publish(uint32_t index, Slot& slot) {
   if (slot.pending == 0) {
     make_ready(index, slot);
     if (subs_wanted_ || groups_wanted_) [[unlikely]]
       dispatch_wanted();
-    return;
-  }
-  slot.state = TaskState::kPending;
-  if (slot.on_lane == slot.pending) [[unlikely]] {
-    consider_early(index, slot);
-    if (!defers(lanes_[slot.lane])) dispatch_wanted();
+  } else {
+    slot.state = TaskState::kPending;
+    if (slot.on_lane == slot.pending) [[unlikely]] {
+      consider_early(index, slot);
+      if (!defers(lanes_[slot.lane])) dispatch_wanted();
+    }
   }
 }
 
@@ -357,7 +369,9 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
   uint32_t traits = 0;
   if (const size_t known = check_known(member, entries, &traits); known != count) [[unlikely]] {
     uint32_t more = traits;
-    SIMPLER_RETURN_IF_ERROR(check_rest(member, known, entries, &more));
+    Status status = check_rest(member, known, entries, &more);
+    note_named_buffers(active);  // of a refused submit too: the map knows its views, and nobody looks at them again
+    if (!status.is_ok()) return status;
     traits = more;
   }
   if (!request.dependencies.empty()) traits |= kTraitDependencies;
@@ -398,7 +412,7 @@ Status Engine::submit(const RunRef& run, const TaskRequest& request, TaskId* tas
     finish_links(request, traits, index, slot);
   }
   counters_.edges += slot.pending;
-  publish(active, index, slot);
+  publish(index, slot);
   return Status::ok();
 }
 
@@ -447,7 +461,9 @@ Status Engine::check_group(const RunRef& run, const TaskRequest& request, uint32
 
 Status Engine::submit_group(const RunRef& run, ActiveRun& active, const TaskRequest& request, TaskId* task) {
   uint32_t traits = 0;
-  SIMPLER_RETURN_IF_ERROR(check_group(run, request, &traits));
+  Status status = check_group(run, request, &traits);
+  note_named_buffers(active);
+  if (!status.is_ok()) return status;
   if (slots_.full()) return would_block("all slots of the window are taken");
   const auto members = static_cast<uint32_t>(request.members.size());
   const uint32_t group_index = groups_.take(members);
@@ -487,7 +503,7 @@ Status Engine::submit_group(const RunRef& run, ActiveRun& active, const TaskRequ
   finish_links(request, traits, index, slot);
   counters_.edges += slot.pending;
   *task = {run.id, index, slot.generation};
-  publish(active, index, slot);
+  publish(index, slot);
   return Status::ok();
 }
 

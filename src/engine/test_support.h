@@ -84,11 +84,10 @@ class HandLane final : public lane::Lane {
     info_.queue_depth = depth;
   }
   const lane::LaneInfo& info() const override { return info_; }
-  bool alive() const override { return health_.is_ok(); }
   uint32_t free_lines() const override {
     return alive() ? info_.queue_depth - static_cast<uint32_t>(lines.size() - polled_) : 0;
   }
-  void push(const wire::Dispatch& dispatch) override { lines.push_back(dispatch); }
+  void push_line(const wire::LineWords& line) override { lines.push_back(wire::parse(line)); }
   uint32_t poll(std::span<lane::Completion> out) override {
     uint32_t count = 0;
     if (mute_) return 0;
@@ -106,11 +105,13 @@ class HandLane final : public lane::Lane {
   }
   void cancel(uint32_t run_low32) override { cancelled.push_back(run_low32); }
   void lose(Status why) override {
+    end_life();
     health_ = std::move(why);
     mute_ = false;
   }
   // As a lane whose child answered nonsense: no more work, no answers, not lost.
   void condemn() {
+    end_life();
     health_ = corrupt("the child answered nonsense");
     mute_ = true;
   }
@@ -148,13 +149,12 @@ class ThreadLane final : public lane::Lane {
   }
 
   const lane::LaneInfo& info() const override { return info_; }
-  bool alive() const override { return health_.is_ok(); }
   uint32_t free_lines() const override {
     return alive() ? 32 - (pushed_.load(std::memory_order_relaxed) - polled_) : 0;
   }
-  void push(const wire::Dispatch& dispatch) override {
+  void push_line(const wire::LineWords& line) override {
     const uint32_t at = pushed_.load(std::memory_order_relaxed);
-    lines_[at % 32] = dispatch;
+    lines_[at % 32] = wire::parse(line);
     pushed_.store(at + 1, std::memory_order_release);  // pairs with the child's acquire
     wake(word_);
   }
@@ -176,7 +176,10 @@ class ThreadLane final : public lane::Lane {
   }
   void cancel(uint32_t run_low32) override { cancelled_.store(run_low32, std::memory_order_release); }
   // The owner has stopped the child before.
-  void lose(Status why) override { health_ = std::move(why); }
+  void lose(Status why) override {
+    end_life();
+    health_ = std::move(why);
+  }
   Status health() const override { return health_; }
   // Lines that the child has answered, whether or not they were polled.
   uint32_t answered() const { return answered_.load(std::memory_order_acquire); }

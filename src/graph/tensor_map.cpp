@@ -106,7 +106,9 @@ void TensorMap::pin_buffer(uint32_t index, uint32_t generation) {
   open_buffer(index, generation, kEntryPinned);
 }
 
-Entry* TensorMap::find(const wire::TensorRef& ref, Status* why) {
+// The entry of a key, or what `on_new(place)` says of one that is not there.
+template <class OnNew>
+inline Entry* TensorMap::find_or(const wire::TensorRef& ref, OnNew&& on_new) {
   const uint64_t buffer = word_of(ref.buffer, ref.generation);
   const uint64_t layout = word_of(ref.layout, ref.flags);
   const uint64_t layout_epoch = layout + epoch_word_;
@@ -114,9 +116,20 @@ Entry* TensorMap::find(const wire::TensorRef& ref, Status* why) {
   while (true) {
     Entry& entry = entries_[at];
     if (entry.layout_epoch == layout_epoch && entry.offset == ref.byte_offset && entry.buffer == buffer) return &entry;
-    if (static_cast<uint32_t>(entry.layout_epoch >> 32) != epoch_) return create(ref, at, why);
+    if (static_cast<uint32_t>(entry.layout_epoch >> 32) != epoch_) return on_new(at);
     at = (at + 1) & mask_;
   }
+}
+
+Entry* TensorMap::find(const wire::TensorRef& ref, Status* why) {
+  return find_or(ref, [&](uint64_t at) { return create(ref, at, why); });
+}
+
+Entry* TensorMap::find_slice(const wire::TensorRef& ref) {
+  return find_or(ref, [&](uint64_t at) -> Entry* {
+    BufferViews& views = views_[ref.buffer < wire::kMaxBuffers ? ref.buffer : 0];
+    return is_simple_slice(views, ref) ? fill(ref, at, views, 0) : nullptr;
+  });
 }
 
 // A new slice of a buffer that so far has such slices only: nothing else needs to be looked at.
@@ -147,10 +160,14 @@ bool TensorMap::reopen_sliced(BufferViews& views, const wire::TensorRef& ref) {
   return true;
 }
 
+inline bool TensorMap::is_simple_slice(BufferViews& views, const wire::TensorRef& ref) {
+  return on_known_slice(views, ref) || reopen_sliced(views, ref);
+}
+
 Entry* TensorMap::create(const wire::TensorRef& ref, uint64_t at, Status* why) {
   BufferViews& views = views_[ref.buffer < wire::kMaxBuffers ? ref.buffer : 0];
   uint8_t family = 0;
-  if (!on_known_slice(views, ref) && !reopen_sliced(views, ref)) [[unlikely]] {
+  if (!is_simple_slice(views, ref)) [[unlikely]] {
     if (Status status = check(ref); !status.is_ok()) {
       *why = std::move(status);
       return nullptr;
@@ -159,6 +176,10 @@ Entry* TensorMap::create(const wire::TensorRef& ref, uint64_t at, Status* why) {
     if (views.epoch != epoch_ || views.generation != ref.generation) open_buffer(ref.buffer, ref.generation, 0);
     family = family_for(views, ref);
   }
+  return fill(ref, at, views, family);
+}
+
+inline Entry* TensorMap::fill(const wire::TensorRef& ref, uint64_t at, BufferViews& views, uint8_t family) {
   Entry& entry = entries_[at];
   entry.buffer = word_of(ref.buffer, ref.generation);
   entry.offset = ref.byte_offset;

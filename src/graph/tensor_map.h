@@ -96,6 +96,10 @@ class TensorMap {
   };
   Prober prober() const { return Prober(entries_, epoch_word_, shift_); }
 
+  // The entry of a key whose buffer has so far been seen in such slices only, created if it is new. Null when it needs
+  // more than that, see `find`.
+  Entry* find_slice(const wire::TensorRef& ref);
+
   // The entry of a key, created if it is new. Null when the reference does not resolve; `why` says it then.
   // A view without bytes has no entry: null with an ok status.
   Entry* find(const wire::TensorRef& ref, Status* why);
@@ -196,7 +200,7 @@ class TensorMap {
     uint8_t denies = 0;
     // A copy of what decides about the first grid when that is made of flat slices; no layout otherwise.
     uint32_t slice_layout = kNone;
-    uint64_t slice_extent = 1;
+    uint64_t slice_extent = ~uint64_t{0};  // no buffer holds such a slice
     uint64_t slice_phase = 0;
     uint64_t slice_mask = 0;  // extent - 1 for a power of two, else 0
   };
@@ -225,7 +229,11 @@ class TensorMap {
     }
   }
 
+  template <class OnNew>
+  Entry* find_or(const wire::TensorRef& ref, OnNew&& on_new);
   Entry* create(const wire::TensorRef& ref, uint64_t at, Status* why);
+  Entry* fill(const wire::TensorRef& ref, uint64_t at, BufferViews& views, uint8_t family);
+  bool is_simple_slice(BufferViews& views, const wire::TensorRef& ref);
   bool on_known_slice(const BufferViews& views, const wire::TensorRef& ref) const;
   bool on_slice_grid(const BufferViews& views, const wire::TensorRef& ref) const;
   bool reopen_sliced(BufferViews& views, const wire::TensorRef& ref);

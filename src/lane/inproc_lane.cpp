@@ -11,10 +11,10 @@ namespace simpler::lane {
 InprocLane::InprocLane(const LaneInfo& info, Handler& handler)
     : info_(info), handler_(handler), ledger_(info.queue_depth) {}
 
-void InprocLane::push(const wire::Dispatch& dispatch) {
+void InprocLane::push_line(const wire::LineWords& line) {
   SIMPLER_CHECK(alive(), info_.worker_id);
   wire::Dispatch& entry = queued_[ledger_.next_line()];
-  entry = dispatch;
+  entry = wire::parse(line);
   entry.sequence = ledger_.next_sequence();
   entry.state = MailboxState::kTaskReady;
   ledger_.push({0, entry.slot, entry.slot_generation});
@@ -56,7 +56,8 @@ void InprocLane::cancel(uint32_t run_low32) {
 }
 
 void InprocLane::lose(Status why) {
-  if (!health_.is_ok()) return;
+  if (!alive()) return;
+  end_life();
   if (why.is_ok()) why = peer_lost("the child is gone");
   health_ = std::move(why).context("worker " + std::to_string(info_.worker_id));
 }

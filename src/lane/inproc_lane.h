@@ -20,9 +20,8 @@ class InprocLane final : public Lane {
   InprocLane(const LaneInfo& info, Handler& handler);
 
   const LaneInfo& info() const override { return info_; }
-  bool alive() const override { return health_.is_ok(); }
   uint32_t free_lines() const override { return alive() ? ledger_.free() : 0; }
-  void push(const wire::Dispatch& dispatch) override;
+  void push_line(const wire::LineWords& line) override;
   uint32_t poll(std::span<Completion> out) override;
   Status take_failure(const Completion& completion) override { return ledger_.take_failure(completion.line); }
   void cancel(uint32_t run_low32) override;

@@ -47,15 +47,17 @@ class Lane {
   virtual ~Lane() = default;
 
   virtual const LaneInfo& info() const = 0;
-  // True while the lane takes work.
-  virtual bool alive() const = 0;
+  // True while the lane takes work. Ends inside `poll` or `lose` only, so that a driver may push until its next poll.
+  bool alive() const { return alive_; }
   // Lines that can be pushed now; 0 on a lane that is not alive.
   virtual uint32_t free_lines() const = 0;
 
-  // Hands one task to the child; needs free_lines() > 0. The lane fills in the sequence number and the state.
+  // Hands one task to the child, composed with sequence 0 and state IDLE, which the lane fills in; needs
+  // free_lines() > 0.
   // Bit i of the after-mask names the line pushed i + 1 pushes before this one on the same lane.
   // Never blocks; the only system call is the wake of a sleeping child.
-  virtual void push(const wire::Dispatch& dispatch) = 0;
+  virtual void push_line(const wire::LineWords& line) = 0;
+  void push(const wire::Dispatch& dispatch) { push_line(wire::compose(dispatch)); }
   // Writes answered lines to `out` in push order and frees them. Never blocks.
   virtual uint32_t poll(std::span<Completion> out) = 0;
   // Why a completion was not a success, with the full text; ask once, before the same line completes again.
@@ -68,6 +70,12 @@ class Lane {
   // Ok while alive; else why not: the reason given to `lose`, or what was found wrong with the child's answers. A lane
   // may be condemned (not alive) before it is lost; its owner then ends the child and calls `lose`.
   virtual Status health() const = 0;
+
+ protected:
+  void end_life() { alive_ = false; }
+
+ private:
+  bool alive_ = true;
 };
 
 }  // namespace simpler::lane

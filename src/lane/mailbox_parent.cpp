@@ -34,14 +34,12 @@ MailboxParent::MailboxParent(const LaneInfo& info, wire::Mailbox& mailbox)
   SIMPLER_CHECK(mailbox.header.depth == info.queue_depth, mailbox.header.depth, info.queue_depth);
 }
 
-void MailboxParent::push(const wire::Dispatch& dispatch) {
+void MailboxParent::push_line(const wire::LineWords& line) {
   SIMPLER_CHECK(alive(), info_.worker_id);
-  const uint32_t line = ledger_.next_line();
-  wire::LineWords words = wire::compose(dispatch);
-  words.word[0] =
-      wire::compose_head(ledger_.next_sequence(), MailboxState::kTaskReady, dispatch.flags, dispatch.callable);
-  ledger_.push({words.word[0], dispatch.slot, dispatch.slot_generation});
-  wire::store(mailbox_.lines[line], words);
+  const uint64_t head = line.word[0] | wire::compose_head(ledger_.next_sequence(), MailboxState::kTaskReady, 0, 0);
+  wire::DispatchLine& place = mailbox_.lines[ledger_.next_line()];
+  ledger_.push({head, wire::low32(line.word[1]), wire::high32(line.word[1])});
+  wire::store(place, line, head);
   wake(mailbox_.child_wake);
 }
 
@@ -103,6 +101,7 @@ MailboxParent::Sight MailboxParent::look(uint64_t head, Outcome& outcome) {
 
 void MailboxParent::condemn(uint64_t head) {
   condemned_ = true;
+  end_life();
   health_ = corrupt("worker " + std::to_string(info_.worker_id) + " left an answer that its line cannot have: found " +
                     describe_head(head) + "; pushed " + describe_head(ledger_.oldest().head));
 }
@@ -118,6 +117,7 @@ void MailboxParent::cancel(uint32_t run_low32) {
 void MailboxParent::lose(Status why) {
   if (lost_) return;
   lost_ = true;
+  end_life();
   if (why.is_ok()) why = peer_lost("the child is gone");
   std::string prefix = "worker " + std::to_string(info_.worker_id);
   const std::string note = child_note();

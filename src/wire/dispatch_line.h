@@ -13,6 +13,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -79,6 +80,13 @@ constexpr uint64_t pack32(uint32_t low, uint32_t high) {
   return low | (static_cast<uint64_t>(high) << 32);
 }
 
+constexpr uint32_t low32(uint64_t word) {
+  return static_cast<uint32_t>(word);
+}
+constexpr uint32_t high32(uint64_t word) {
+  return static_cast<uint32_t>(word >> 32);
+}
+
 constexpr uint64_t compose_head(uint32_t sequence, MailboxState state, uint8_t flags, uint16_t callable) {
   return sequence | (static_cast<uint64_t>(state) << 32) | (static_cast<uint64_t>(flags) << 40) |
          (static_cast<uint64_t>(callable) << 48);
@@ -89,34 +97,38 @@ constexpr LineHead parse_head(uint64_t word0) {
           static_cast<uint8_t>(word0 >> 40), static_cast<uint16_t>(word0 >> 48)};
 }
 
+// The three words of a reference, each pair of halves as pack32 makes it.
+constexpr std::array<uint64_t, 3> words_of(const TensorRef& ref) {
+  static_assert(std::endian::native == std::endian::little && sizeof(TensorRef) == 24);
+  return std::bit_cast<std::array<uint64_t, 3>>(ref);
+}
+
 constexpr LineWords compose(const Dispatch& d) {
+  const std::array<uint64_t, 3> tensor = words_of(d.inline_tensor);
   return {{compose_head(d.sequence, d.state, d.flags, d.callable), pack32(d.slot, d.slot_generation),
            pack32(d.after_mask, d.args),
            d.config | (static_cast<uint64_t>(d.tensors) << 16) | (static_cast<uint64_t>(d.scalars) << 32) |
                (static_cast<uint64_t>(d.lease) << 48),
-           pack32(d.run, d.lease_generation), pack32(d.inline_tensor.buffer, d.inline_tensor.generation),
-           pack32(d.inline_tensor.layout, d.inline_tensor.flags), d.inline_tensor.byte_offset}};
+           pack32(d.run, d.lease_generation), tensor[0], tensor[1], tensor[2]}};
 }
 
 constexpr Dispatch parse(const LineWords& w) {
   const LineHead head = parse_head(w.word[0]);
-  const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
-  const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
   return {.sequence = head.sequence,
           .state = head.state,
           .flags = head.flags,
           .callable = head.callable,
-          .slot = low(w.word[1]),
-          .slot_generation = high(w.word[1]),
-          .after_mask = low(w.word[2]),
-          .args = high(w.word[2]),
+          .slot = low32(w.word[1]),
+          .slot_generation = high32(w.word[1]),
+          .after_mask = low32(w.word[2]),
+          .args = high32(w.word[2]),
           .config = static_cast<uint16_t>(w.word[3]),
           .tensors = static_cast<uint16_t>(w.word[3] >> 16),
           .scalars = static_cast<uint16_t>(w.word[3] >> 32),
           .lease = static_cast<uint16_t>(w.word[3] >> 48),
-          .run = low(w.word[4]),
-          .lease_generation = high(w.word[4]),
-          .inline_tensor = {low(w.word[5]), high(w.word[5]), low(w.word[6]), high(w.word[6]), w.word[7]}};
+          .run = low32(w.word[4]),
+          .lease_generation = high32(w.word[4]),
+          .inline_tensor = {low32(w.word[5]), high32(w.word[5]), low32(w.word[6]), high32(w.word[6]), w.word[7]}};
 }
 
 namespace internal {
@@ -134,10 +146,13 @@ void load_tail(const DispatchLine& line, LineWords& words, std::index_sequence<I
 
 }  // namespace internal
 
-// Publishes a line; pairs with the acquire in `load_head`.
-inline void store(DispatchLine& line, const LineWords& words) {
+// Publishes a line with that word 0; pairs with the acquire in `load_head`.
+inline void store(DispatchLine& line, const LineWords& words, uint64_t word0) {
   internal::store_tail(line, words, std::make_index_sequence<7>());
-  std::atomic_ref(line.word[0]).store(words.word[0], std::memory_order_release);
+  std::atomic_ref(line.word[0]).store(word0, std::memory_order_release);
+}
+inline void store(DispatchLine& line, const LineWords& words) {
+  store(line, words, words.word[0]);
 }
 
 // Publishes a new word 0 alone: an answer, a state step, or the return to IDLE. Pairs with `load_head`.

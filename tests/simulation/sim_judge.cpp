@@ -157,6 +157,7 @@ void Judge::hear_news() {
                     [](const Status& why) { return why.code() == StatusCode::kTimeout; })) {
       Scene::disturb(run, true);
     }
+    if (run.ref.record == news.run && run.id == news.run->id) check_run_end(run);
     for (const auto& finished : news.finished) {
       if (run.ref.record == finished.record && run.id == finished.record->id) check_run_end(run);
     }
@@ -166,6 +167,9 @@ void Judge::hear_news() {
       if (run.id == overdue.task.run && !run.stopped) scene_.complain("a late task did not stop its run");
     }
   }
+  const bool listed =
+      !news.finished.empty() || !news.warnings.empty() || !news.overdue.empty() || !news.condemned.empty();
+  if (news.more != listed) scene_.complain("news that the driver would not look at");
   news = {};
 }
 

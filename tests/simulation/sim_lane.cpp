@@ -7,7 +7,8 @@
 
 namespace simpler::simulation {
 
-void SimLane::push(const wire::Dispatch& dispatch) {
+void SimLane::push_line(const wire::LineWords& line) {
+  const wire::Dispatch dispatch = wire::parse(line);
   SIMPLER_CHECK(free_lines() > 0, info_.worker_id);
   SIMPLER_CHECK(info_.in_order || dispatch.after_mask == 0, dispatch.after_mask);
   lines_.push_back({dispatch, pushed_++, member_of(dispatch), Stage::kQueued, lane::Outcome::kSuccess});

@@ -30,15 +30,17 @@ class SimLane final : public lane::Lane {
   SimLane(const lane::LaneInfo& info, uint32_t parallel) : info_(info), parallel_(parallel) {}
 
   const lane::LaneInfo& info() const override { return info_; }
-  bool alive() const override { return health_.is_ok(); }
   uint32_t free_lines() const override {
     return alive() ? info_.queue_depth - static_cast<uint32_t>(lines_.size()) : 0;
   }
-  void push(const wire::Dispatch& dispatch) override;
+  void push_line(const wire::LineWords& line) override;
   uint32_t poll(std::span<lane::Completion> out) override;
   Status take_failure(const lane::Completion& completion) override;
   void cancel(uint32_t run_low32) override { cancelled_.push_back(run_low32); }
-  void lose(Status why) override { health_ = std::move(why); }
+  void lose(Status why) override {
+    end_life();
+    health_ = std::move(why);
+  }
   Status health() const override { return health_; }
 
   // Lines that could start now, and lines that run, as positions in `lines`.
