@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from .errors import TaskFailed as TaskFailed
     from .errors import TaskSkipped as TaskSkipped
     from .errors import Timeout as Timeout
+    from .errors import Unavailable as Unavailable
     from .errors import Unsupported as Unsupported
     from .errors import WorkerDied as WorkerDied
     from .errors import WrongProcess as WrongProcess
@@ -133,6 +134,7 @@ _NAMES = {
         "TaskFailed",
         "TaskSkipped",
         "Timeout",
+        "Unavailable",
         "Unsupported",
         "WorkerDied",
         "WrongProcess",

@@ -4,8 +4,8 @@
 // elected waiter, which sleeps on the level's doorbell; otherwise the scheduler thread, which also takes over when a
 // builder's heartbeat stood still while lines were unanswered. Other waiters sleep on their run's word. A thread that
 // finds the lock taken leaves a note for the holder, who sees it on leaving, instead of waiting (EngineLock). A hold is
-// bounded: after `hold_limit` tasks the rest is handed to the scheduler thread. No user code runs under the lock, and no
-// call blocks while holding it.
+// bounded: after `hold_limit` tasks the rest is handed to the scheduler thread. No user code runs under the lock, and
+// no call blocks while holding it.
 #pragma once
 
 #include <atomic>

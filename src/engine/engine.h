@@ -372,8 +372,8 @@ class Engine {
   uint32_t live_allocations_ = 0;
   std::array<uint32_t, memory::kHeapRegions> held_spans_{};
   std::vector<uint32_t> allocation_of_buffer_;
-  std::vector<EntryWord> entries_;      // scratch of one submit
-  std::vector<uint16_t> member_lanes_;  // scratch of one group submit
+  std::vector<EntryWord> entries_;                               // scratch of one submit
+  std::vector<uint16_t> member_lanes_;                           // scratch of one group submit
   std::array<lane::Completion, lane::kMaxQueueDepth> answered_;  // scratch of one poll
   size_t named_seen_ = 0;
 

@@ -291,7 +291,7 @@ Nanos Engine::watch_groups(Nanos now) {
     if (waiting.empty()) continue;
     reservation_warned_ = true;
     news_.tell(news_.warnings, "a group (" + name_of(active.groups.head) + ") waits for busy worker(s)" + busy +
-                             " and keeps idle worker(s)" + waiting + " from their work");
+                                   " and keeps idle worker(s)" + waiting + " from their work");
   }
   return kNoTime;
 }
