@@ -89,10 +89,9 @@ inline void note_early_end(WakeWord& word, const WakePolicy& policy) {
   }
 }
 
-// Waits until ready() is true; false when the deadline came first. ready() reads what posters publish (with acquire)
-// and has no effects: it is called any number of times. A signal handler that runs in this thread causes one more look.
+// The first phase of a wait alone: true as soon as ready() is, false when a microsecond or so has passed.
 template <class Ready>
-bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) {
+bool wait_spinning(WakeWord& word, WakePolicy& policy, Ready&& ready) {
   if (ready()) return true;
   for (uint32_t left = policy.spin_budget(); left > 0; --left) {
     policy.pause_between_looks();
@@ -101,6 +100,12 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
       return true;
     }
   }
+  return false;
+}
+
+// The other phases, for somebody who has just spun.
+template <class Ready>
+bool wait_longer(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) {
   policy.note_idle();
   if (internal::early_phase_allowed(policy)) {
     internal::YieldPhase yields(policy, deadline);
@@ -128,6 +133,13 @@ bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) 
     if (ready()) return true;
     if (deadline.expired()) return false;
   }
+}
+
+// Waits until ready() is true; false when the deadline came first. ready() reads what posters publish (with acquire)
+// and has no effects: it is called any number of times. A signal handler that runs in this thread causes one more look.
+template <class Ready>
+bool wait(WakeWord& word, WakePolicy& policy, Deadline deadline, Ready&& ready) {
+  return wait_spinning(word, policy, ready) || wait_longer(word, policy, deadline, ready);
 }
 
 // Wakes whoever announced itself on the word; true if somebody had. The caller has already published, by a store that

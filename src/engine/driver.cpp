@@ -401,17 +401,33 @@ void Driver::step_down() {
   }
 }
 
+// While a wait spins it needs no office: everybody may look, and only who sleeps on the doorbell has to be known.
+template <class Ready>
+bool Driver::looks_for_a_moment(Ready&& ready) {
+  const auto somebody_else = [this] {
+    return roles_.building.load(std::memory_order_relaxed) || roles_.elected.load(std::memory_order_relaxed);
+  };
+  roles_.looking.store(true, std::memory_order_relaxed);
+  wait_spinning(doorbell_, policy_, [&] { return ready() || somebody_else() || (pump_once() != 0 && ready()); });
+  roles_.looking.store(false, std::memory_order_relaxed);
+  return ready();
+}
+
+// Has just spun.
 template <class Ready>
 void Driver::drive_as_waiter(Deadline deadline, Ready&& ready) {
   const auto must_go = [&] { return ready() || roles_.building.load(std::memory_order_relaxed); };
-  while (!must_go()) {
-    const bool seen = wait_on_doorbell(deadline, [&] { return must_go() || pump_once() != 0; });
+  const auto look = [&] { return must_go() || pump_once() != 0; };
+  for (bool spun = true; !must_go(); spun = false) {
+    const bool seen = spun ? wait_longer_on_doorbell(deadline, look) : wait_on_doorbell(deadline, look);
     if (!seen && deadline.expired()) return;
   }
 }
 
 template <class Ready>
 bool Driver::wait_for(WakeWord& word, Deadline deadline, Ready&& ready) {
+  if (ready()) return true;
+  if (!deadline.expired() && looks_for_a_moment(ready)) return true;
   while (true) {
     if (ready()) return true;
     if (deadline.expired()) return false;

@@ -123,6 +123,7 @@ class Driver {
     std::atomic<bool> building{false};        // a thread holds the submission turn; taken by exchange
     std::atomic<bool> builder_drives{false};  // it is blocked and drives meanwhile
     std::atomic<uint32_t> heartbeat{0};       // moves with every call of the builder
+    std::atomic<bool> looking{false};         // a waiter spins and may look meanwhile; advice
     std::atomic<bool> elected{false};         // a waiter drives
     std::atomic<bool> dozing{false};          // it sleeps long because somebody drives, who rouses it on leaving
     std::atomic<bool> deep{false};            // the scheduler sleeps without a deadline; set and read under the lock
@@ -152,6 +153,8 @@ class Driver {
   void rouse_waiters();
   template <class Look>
   bool wait_on_doorbell(Deadline deadline, Look&& look);
+  template <class Look>
+  bool wait_longer_on_doorbell(Deadline deadline, Look&& look);
   // Blocks the builder, who drives meanwhile, until `ready()` holds under the lock. Entered and left with the lock
   // held.
   template <class Ready>
@@ -161,6 +164,8 @@ class Driver {
   bool builder_blocks(Deadline deadline, Ready&& ready) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   template <class Ready>
   bool wait_for(WakeWord& word, Deadline deadline, Ready&& ready);
+  template <class Ready>
+  bool looks_for_a_moment(Ready&& ready);
   template <class Ready>
   void drive_as_waiter(Deadline deadline, Ready&& ready);
   bool can_elect() const;
@@ -217,8 +222,12 @@ class Driver {
 // Until `look()` says so, the deadline, or the next tick, also one that a look has brought nearer.
 template <class Look>
 bool Driver::wait_on_doorbell(Deadline deadline, Look&& look) {
+  return simpler::wait_spinning(doorbell_, policy_, look) || wait_longer_on_doorbell(deadline, look);
+}
+template <class Look>
+bool Driver::wait_longer_on_doorbell(Deadline deadline, Look&& look) {
   const Deadline until = Deadline::earlier(deadline, next_tick());
-  return simpler::wait(doorbell_, policy_, until, [&] { return look() || next_tick().when() < until.when(); });
+  return simpler::wait_longer(doorbell_, policy_, until, [&] { return look() || next_tick().when() < until.when(); });
 }
 
 }  // namespace simpler::engine

@@ -17,7 +17,9 @@ bool Driver::builder_moved(uint32_t* seen) const {
 
 bool Driver::somebody_drives(uint32_t* seen) const {
   const bool moved = builder_moved(seen);
-  if (!roles_.building.load(std::memory_order_seq_cst)) return roles_.elected.load(std::memory_order_seq_cst);
+  if (!roles_.building.load(std::memory_order_seq_cst)) {
+    return roles_.elected.load(std::memory_order_seq_cst) || roles_.looking.load(std::memory_order_relaxed);
+  }
   return moved || roles_.builder_drives.load(std::memory_order_relaxed) || !roles_.owed.load(std::memory_order_relaxed);
 }
 
