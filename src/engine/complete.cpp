@@ -88,7 +88,8 @@ inline void Engine::consume(uint32_t index, Slot& slot) {
   if (--active.live_tasks == 0) want_finish(active);
 }
 
-inline void Engine::end_task(uint32_t index, Slot& slot, bool success) {
+// Part of every completion; the compiler takes it for too large to be copied into the loop that it is for.
+[[gnu::always_inline]] inline void Engine::end_task(uint32_t index, Slot& slot, bool success) {
   // Which ring position the successors counted, if any.
   const bool was_pushed = slot.state == TaskState::kRunning && slot.lane < kGroupLane && lanes_[slot.lane].early;
   const uint32_t bit = was_pushed ? 1U << slot.position : 0;
@@ -113,6 +114,19 @@ void Engine::finish(uint32_t index, Slot& slot, bool success) {
   end_task(index, slot, success);
 }
 
+void Engine::complete_member(uint32_t lane, uint32_t index, Slot& slot, lane::Outcome outcome) {
+  Group& group = groups_[slots_.details(index).group];
+  for (GroupMember& member : group.members) {
+    if (member.lane != lane || member.state != GroupMemberState::kRunning) continue;
+    member.state = outcome == lane::Outcome::kSuccess   ? GroupMemberState::kSuccess
+                   : outcome == lane::Outcome::kSkipped ? GroupMemberState::kSkipped
+                                                        : GroupMemberState::kFailed;
+    break;
+  }
+  group.failed = group.failed || outcome != lane::Outcome::kSuccess;
+  if (--group.unfinished == 0) finish(index, slot, !group.failed);
+}
+
 inline void Engine::complete_line(uint32_t lane, const lane::Completion& completion) {
   LaneState& state = lanes_[lane];
   const uint32_t index = completion.slot;
@@ -134,20 +148,11 @@ inline void Engine::complete_line(uint32_t lane, const lane::Completion& complet
     if (why.worker_path().empty()) why = std::move(why).with_worker_path(path_of(state.info));
     record_error(active_[slot.run], described(index, std::move(why)));
   }
-  if ((slot.flags & kSlotGroup) == 0) {
+  if ((slot.flags & kSlotGroup) == 0) [[likely]] {
     end_task(index, slot, success);
-    return;
+  } else {
+    complete_member(lane, index, slot, completion.outcome);
   }
-  Group& group = groups_[slots_.details(index).group];
-  for (GroupMember& member : group.members) {
-    if (member.lane != lane || member.state != GroupMemberState::kRunning) continue;
-    member.state = success                                         ? GroupMemberState::kSuccess
-                   : completion.outcome == lane::Outcome::kSkipped ? GroupMemberState::kSkipped
-                                                                   : GroupMemberState::kFailed;
-    break;
-  }
-  group.failed = group.failed || !success;
-  if (--group.unfinished == 0) end_task(index, slot, !group.failed);
 }
 
 uint32_t Engine::take_completions(uint32_t lane, uint32_t limit) {

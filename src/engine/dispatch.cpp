@@ -76,14 +76,6 @@ void Engine::make_ready(uint32_t index, Slot& slot) {
   groups_wanted_ = true;
 }
 
-// Every unfinished producer is pushed on this task's own lane.
-void Engine::consider_early(uint32_t index, Slot& slot) {
-  if ((slot.flags & (kSlotEarly | kSlotPoisoned)) != 0) return;
-  slot.flags |= kSlotEarly;
-  append(active_[slot.run].lanes[slot.lane].early, index);
-  want(slot.lane);
-}
-
 inline void Engine::push_line(uint32_t lane, uint32_t index, const Slot& slot, wire::Dispatch& dispatch) {
   LaneState& state = lanes_[lane];
   dispatch.callable = slot.callable;
@@ -98,6 +90,28 @@ inline void Engine::push_line(uint32_t lane, uint32_t index, const Slot& slot, w
   ++unanswered_;
   ++counters_.pushed;
   state.lane->push_line(wire::compose(dispatch));
+}
+
+inline void Engine::note_successor(uint32_t lane, uint32_t bit, uint32_t successor) {
+  Slot& slot = slots_[successor];
+  if (slot.lane != lane) return;
+  ++slot.on_lane;
+  slot.after_mask |= bit;
+  if (slot.on_lane == slot.pending && slot.state == TaskState::kPending) consider_early(successor, slot);
+}
+
+void Engine::note_spilled(uint32_t lane, uint32_t bit, uint32_t chunk) {
+  for (; chunk != kNoChunk; chunk = slots_.chunk(chunk).next) {
+    for (uint32_t i = 0; i < slots_.chunk(chunk).count; ++i) note_successor(lane, bit, slots_.chunk(chunk).ids[i]);
+  }
+}
+
+inline void Engine::note_pushed(uint32_t lane, const Slot& slot) {
+  const uint32_t bit = 1U << slot.position;
+  const uint32_t inline_count = std::min(slot.successor_count, Slot::kInlineSuccessors);
+  for (uint32_t i = 0; i < inline_count; ++i) note_successor(lane, bit, slot.successors[i]);
+  if (slot.spill != kNoChunk) [[unlikely]]
+    note_spilled(lane, bit, slot.spill);
 }
 
 void Engine::push_single(uint32_t lane, uint32_t index, Slot& slot) {
@@ -128,23 +142,6 @@ void Engine::push_single(uint32_t lane, uint32_t index, Slot& slot) {
   }
   push_line(lane, index, slot, dispatch);
   if (state.early && slot.successor_count != 0) note_pushed(lane, slot);
-}
-
-void Engine::note_successor(uint32_t lane, uint32_t bit, uint32_t successor) {
-  Slot& slot = slots_[successor];
-  if (slot.lane != lane) return;
-  ++slot.on_lane;
-  slot.after_mask |= bit;
-  if (slot.on_lane == slot.pending && slot.state == TaskState::kPending) consider_early(successor, slot);
-}
-
-void Engine::note_pushed(uint32_t lane, const Slot& slot) {
-  const uint32_t bit = 1U << slot.position;
-  const uint32_t inline_count = std::min(slot.successor_count, Slot::kInlineSuccessors);
-  for (uint32_t i = 0; i < inline_count; ++i) note_successor(lane, bit, slot.successors[i]);
-  for (uint32_t chunk = slot.spill; chunk != kNoChunk; chunk = slots_.chunk(chunk).next) {
-    for (uint32_t i = 0; i < slots_.chunk(chunk).count; ++i) note_successor(lane, bit, slots_.chunk(chunk).ids[i]);
-  }
 }
 
 void Engine::dispatch_lane(uint32_t lane) {

@@ -248,7 +248,13 @@ class Engine {
 
   // dispatch.cpp
   void make_ready(uint32_t index, Slot& slot);
-  void consider_early(uint32_t index, Slot& slot);
+  // Every unfinished producer is pushed on this task's own lane.
+  void consider_early(uint32_t index, Slot& slot) {
+    if ((slot.flags & (kSlotEarly | kSlotPoisoned)) != 0) return;
+    slot.flags |= kSlotEarly;
+    append(active_[slot.run].lanes[slot.lane].early, index);
+    want(slot.lane);
+  }
   bool takes(const LaneState& state) const;
   bool defers(const LaneState& state) const { return state.unanswered >= options_.defer_from; }
   bool reserved(uint32_t lane) const { return (reserved_[lane / 64] >> (lane % 64) & 1) != 0; }
@@ -256,6 +262,7 @@ class Engine {
   void push_line(uint32_t lane, uint32_t index, const Slot& slot, wire::Dispatch& dispatch);
   void note_pushed(uint32_t lane, const Slot& slot);
   void note_successor(uint32_t lane, uint32_t bit, uint32_t successor);
+  void note_spilled(uint32_t lane, uint32_t bit, uint32_t chunk);
   void dispatch_lane(uint32_t lane);
   void dispatch_wanted();
   void dispatch_run(ActiveRun& active);
@@ -285,6 +292,7 @@ class Engine {
   // complete.cpp
   uint32_t take_completions(uint32_t lane, uint32_t limit);
   void complete_line(uint32_t lane, const lane::Completion& completion);
+  void complete_member(uint32_t lane, uint32_t index, Slot& slot, lane::Outcome outcome);
   void finish(uint32_t index, Slot& slot, bool success);
   void end_task(uint32_t index, Slot& slot, bool success);
   void release_successor(uint32_t index, const Slot& producer, uint32_t bit, bool success);
