@@ -1,11 +1,11 @@
 // Feeds the engine: one lock, one driver at a time, and everybody who waits for something.
 //
-// Who drives: while a run is built, the builder (it pumps every few submits and while it is blocked); otherwise one
-// elected waiter, which sleeps on the level's doorbell; otherwise the scheduler thread, which also takes over when a
-// builder's heartbeat stood still while lines were unanswered. Other waiters sleep on their run's word. A thread that
-// finds the lock taken leaves a note for the holder, who sees it on leaving, instead of waiting (EngineLock). A hold is
-// bounded: after `hold_limit` tasks the rest is handed to the scheduler thread. No user code runs under the lock, and
-// no call blocks while holding it.
+// Who drives: while a run is built, the builder (it pumps every few submits and while it is blocked); otherwise any
+// waiter while it spins and then one elected waiter, which sleeps on the level's doorbell; otherwise the scheduler
+// thread, which also takes over when a builder's heartbeat stood still while lines were unanswered. Other waiters sleep
+// on their run's word. A thread that finds the lock taken leaves a note for the holder, who sees it on leaving, instead
+// of waiting (EngineLock). A hold is bounded: after `hold_limit` tasks the rest is handed to the scheduler thread. No
+// user code runs under the lock, and no call blocks while holding it.
 #pragma once
 
 #include <atomic>
