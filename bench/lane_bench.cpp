@@ -187,7 +187,7 @@ void idle_entries(Harness& harness) {
     harness.compare({.name = "idle/wake",
                      .subject = {"lane",
                                  [&] {
-                                   rig.hop(3);  // both arms: an exchange, the sleep, and the exchange that counts
+                                   rig.hop(3);  // both sides of both arms are awake just before they sleep
                                    CrowdYardstick::sleep_for(kIdle);
                                    return timed(1, [&] { rig.hop(3); });
                                  }},

@@ -162,8 +162,7 @@ uint32_t Driver::pump_held(uint32_t limit) {
   return handled;
 }
 
-uint32_t Driver::pump_once() {
-  if (!lock_.lock_or_leave(EngineLock::kPump)) return 0;
+uint32_t Driver::pump_and_leave() {
   const uint32_t handled = pump_held(options_.hold_limit);
   if (handled == 0) {
     leave_after_look();
@@ -171,6 +170,11 @@ uint32_t Driver::pump_once() {
     leave();
   }
   return handled;
+}
+
+uint32_t Driver::pump_once() {
+  if (!lock_.lock_or_leave(EngineLock::kPump)) return 0;
+  return pump_and_leave();
 }
 
 // --- building --------------------------------------------------------------------------------------------------------
@@ -393,6 +397,11 @@ bool Driver::driver_sleeps() const {
 void Driver::step_down() {
   roles_.elected.store(false, std::memory_order_seq_cst);
   rouse_if_dozing();
+  hand_over();
+}
+
+// Who drove goes while runs are unfinished: somebody else has to notice their answers.
+void Driver::hand_over() {
   if (roles_.unfinished.load(std::memory_order_relaxed) == 0) return;
   if (waiting_.load(std::memory_order_seq_cst) != 0) {
     rouse_waiters();
@@ -401,55 +410,72 @@ void Driver::step_down() {
   }
 }
 
-// While a wait spins it needs no office: everybody may look, and only who sleeps on the doorbell has to be known.
+// While a wait spins it needs no office: it may look, and only who sleeps on the doorbell has to be known. It leaves no
+// note, since it looks again at once. True when it spun in vain to the end.
 template <class Ready>
-bool Driver::looks_for_a_moment(Ready&& ready) {
-  const auto somebody_else = [this] {
+bool Driver::looks_for_a_moment(Deadline deadline, Ready&& ready) {
+  const auto somebody_drives = [this] {
     return roles_.building.load(std::memory_order_relaxed) || roles_.elected.load(std::memory_order_relaxed);
   };
+  if (somebody_drives() || roles_.looking.load(std::memory_order_relaxed)) return false;
   roles_.looking.store(true, std::memory_order_relaxed);
-  wait_spinning(doorbell_, policy_, [&] { return ready() || somebody_else() || (pump_once() != 0 && ready()); });
+  bool in_vain = false;
+  for (uint32_t handled = 1; handled != 0 && !ready() && !deadline.expired();) {
+    handled = 0;
+    in_vain = !wait_spinning(doorbell_, policy_, [&] {
+      if (ready() || somebody_drives()) return true;
+      if (lock_.try_lock()) handled = pump_and_leave();
+      return handled != 0;
+    });
+  }
   roles_.looking.store(false, std::memory_order_relaxed);
-  return ready();
+  return in_vain;
 }
 
-// Has just spun.
 template <class Ready>
-void Driver::drive_as_waiter(Deadline deadline, Ready&& ready) {
+void Driver::drive_as_waiter(Deadline deadline, bool has_spun, Ready&& ready) {
   const auto must_go = [&] { return ready() || roles_.building.load(std::memory_order_relaxed); };
   const auto look = [&] { return must_go() || pump_once() != 0; };
-  for (bool spun = true; !must_go(); spun = false) {
-    const bool seen = spun ? wait_longer_on_doorbell(deadline, look) : wait_on_doorbell(deadline, look);
-    if (!seen && deadline.expired()) return;
+  for (bool spun = has_spun; !must_go() && !deadline.expired(); spun = false) {
+    spun ? wait_longer_on_doorbell(deadline, look) : wait_on_doorbell(deadline, look);
   }
 }
 
 template <class Ready>
 bool Driver::wait_for(WakeWord& word, Deadline deadline, Ready&& ready) {
   if (ready()) return true;
-  if (!deadline.expired() && looks_for_a_moment(ready)) return true;
+  if (deadline.expired()) return false;
+  bool spun = looks_for_a_moment(deadline, ready);
+  if (const bool done = ready(); done || deadline.expired()) {
+    hand_over();
+    return done;
+  }
   while (true) {
-    if (ready()) return true;
-    if (deadline.expired()) return false;
     bool elected = false;
     if (!roles_.building.load(std::memory_order_seq_cst) &&
         roles_.elected.compare_exchange_strong(elected, true, std::memory_order_seq_cst)) {
-      drive_as_waiter(deadline, ready);
+      drive_as_waiter(deadline, spun, ready);
       step_down();
-      continue;
+    } else {
+      wait_for_another_driver(word, deadline, ready);
     }
-    {
-      MutexLock held(waiters_mutex_);
-      waiters_.push_back(&word);
-    }
-    waiting_.fetch_add(1, std::memory_order_seq_cst);
-    simpler::wait(word, sleepy_, deadline, [&] { return ready() || can_elect(); });
-    waiting_.fetch_sub(1, std::memory_order_seq_cst);
-    {
-      MutexLock held(waiters_mutex_);
-      waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &word));
-    }
+    if (ready()) return true;
+    if (deadline.expired()) return false;
+    spun = false;
   }
+}
+
+template <class Ready>
+void Driver::wait_for_another_driver(WakeWord& word, Deadline deadline, Ready&& ready) {
+  {
+    MutexLock held(waiters_mutex_);
+    waiters_.push_back(&word);
+  }
+  waiting_.fetch_add(1, std::memory_order_seq_cst);
+  simpler::wait(word, sleepy_, deadline, [&] { return ready() || can_elect(); });
+  waiting_.fetch_sub(1, std::memory_order_seq_cst);
+  MutexLock held(waiters_mutex_);
+  waiters_.erase(std::find(waiters_.begin(), waiters_.end(), &word));
 }
 
 Status Driver::wait(const RunRef& run, Deadline deadline) {

@@ -146,6 +146,7 @@ class Driver {
   void tell_time() SIMPLER_REQUIRES(lock_);
   void builder_looks() SIMPLER_REQUIRES(lock_);
   uint32_t pump_once();  // takes the lock or leaves a note; returns what it handled
+  uint32_t pump_and_leave() SIMPLER_RELEASE(lock_) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
   Deadline next_tick() const { return Deadline::at(tick_at_.load(std::memory_order_relaxed)); }
   void rouse_if_dozing();
   bool driver_sleeps() const;
@@ -165,11 +166,14 @@ class Driver {
   template <class Ready>
   bool wait_for(WakeWord& word, Deadline deadline, Ready&& ready);
   template <class Ready>
-  bool looks_for_a_moment(Ready&& ready);
+  void wait_for_another_driver(WakeWord& word, Deadline deadline, Ready&& ready);
   template <class Ready>
-  void drive_as_waiter(Deadline deadline, Ready&& ready);
+  bool looks_for_a_moment(Deadline deadline, Ready&& ready) SIMPLER_NO_THREAD_SAFETY_ANALYSIS;
+  template <class Ready>
+  void drive_as_waiter(Deadline deadline, bool has_spun, Ready&& ready);
   bool can_elect() const;
   void step_down();
+  void hand_over();
   void end_turn();
   // After kWouldBlock: waits until something was completed since `seen`. Ok: try again.
   // Why builder_blocks came back without what it waited for.

@@ -22,8 +22,8 @@ using Tag = TensorArgType;
 class Rig {
  public:
   explicit Rig(uint32_t next_levels = 2, uint32_t subs = 1, DriverOptions options = {}, ThreadLane::Body body = {},
-               const Clock* clock = nullptr)
-      : level_(options.engine.window), policy_(WakeOptions{.runnable_threads = 16}), options_(options) {
+               const Clock* clock = nullptr, uint32_t runnable_threads = 16)
+      : level_(options.engine.window), policy_(WakeOptions{.runnable_threads = runnable_threads}), options_(options) {
     driver_ = std::make_unique<Driver>(options, *level_.tables, *level_.arena, level_.heap.get(), doorbell_, policy_,
                                        clock != nullptr ? *clock : clock_);
     for (uint32_t i = 0; i < next_levels + subs; ++i) {
@@ -92,8 +92,13 @@ DriverOptions small_window(uint32_t window = 256) {
   return options;
 }
 
-TEST(Driver, ARunOfOneTaskEndsForItsWaiterEveryTime) {
-  Rig rig(1, 0, small_window());
+// With as many threads as want a processor, so that no wait spins, and as if each had one of its own.
+class DriverWaits : public ::testing::TestWithParam<uint32_t> {};
+INSTANTIATE_TEST_SUITE_P(Every, DriverWaits, ::testing::Values(16U, 1U),
+                         [](const auto& threads) { return threads.param == 1 ? "Spinning" : "AtOnce"; });
+
+TEST_P(DriverWaits, ARunOfOneTaskEndsForItsWaiterEveryTime) {
+  Rig rig(1, 0, small_window(), {}, nullptr, GetParam());
   for (uint32_t i = 0; i < 3000; ++i) {
     const RunRef run = rig.begin();
     ASSERT_TRUE(rig.submit(run, {rig.cell(0, 0, Tag::kInout)}).is_ok());
@@ -148,8 +153,8 @@ TEST(Driver, TheSchedulerDrivesWhileABuilderStandsStill) {
   rig.driver().release(run);
 }
 
-TEST(Driver, ManyWaitersOfManyRunsAllReturn) {
-  Rig rig(2, 1, small_window());
+TEST_P(DriverWaits, ManyWaitersOfManyRunsAllReturn) {
+  Rig rig(2, 1, small_window(), {}, nullptr, GetParam());
   for (uint32_t round = 0; round < 30; ++round) {
     std::vector<RunRef> runs;
     std::vector<std::thread> waiters;
@@ -168,10 +173,10 @@ TEST(Driver, ManyWaitersOfManyRunsAllReturn) {
   rig.expect_clean();
 }
 
-TEST(Driver, SeveralThreadsBuildAndWaitAtOnce) {
+TEST_P(DriverWaits, SeveralThreadsBuildAndWaitAtOnce) {
   DriverOptions options = small_window(128);
   options.engine.max_runs = 3;
-  Rig rig(2, 1, options);
+  Rig rig(2, 1, options, {}, nullptr, GetParam());
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < 4; ++t) {
     threads.emplace_back([&rig, t] {
@@ -367,6 +372,30 @@ TEST(Driver, EveryThreadSleepsUntilItIsCalled) {
   over.get_future().wait();
   rig.driver().release(unattended);
   rig.expect_clean();
+}
+
+// The scheduler does not look by itself here: it has to be called.
+TEST_P(DriverWaits, WhoeverDroveHandsTheNextRunOver) {
+  DriverOptions options = small_window();
+  options.first_look = options.last_look = options.doze = 3600 * kSecond;
+  for (uint32_t round = 0; round < 50; ++round) {
+    Gate gate;
+    Rig rig(1, 0, options, gate.body(), nullptr, GetParam());
+    const RunRef first = rig.begin();
+    ASSERT_TRUE(rig.submit(first).is_ok());
+    ASSERT_TRUE(rig.driver().close_run(first).is_ok());
+    const RunRef second = rig.begin();
+    std::promise<void> over;
+    rig.driver().on_done(second, [&] { over.set_value(); });
+    ASSERT_TRUE(rig.submit(second).is_ok());
+    ASSERT_TRUE(rig.driver().close_run(second).is_ok());
+    gate.go.set_value();
+    while (rig.lane(0).answered() == 0) std::this_thread::yield();
+    EXPECT_TRUE(rig.driver().wait(first, Deadline::never()).is_ok());
+    over.get_future().wait();
+    rig.driver().release(first);
+    rig.driver().release(second);
+  }
 }
 
 // S4-021
