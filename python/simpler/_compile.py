@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ._enums import ArgDirection
 from ._native import ChipCallable, CoreCallable, compile_shared
-from .errors import MissingFile
+from .errors import MissingFile, WrongType
 
 __all__ = ["compile", "compile_kernel", "include_dir"]
 
@@ -28,6 +28,13 @@ def include_dir() -> Path:
     raise MissingFile(f"simpler/kernel.h lies neither in {here / 'include'} nor in {here.parents[1] / 'include'}")
 
 
+def _refuse_one(**lists: object) -> None:
+    """Refuse a single text or path where several are taken: it would be taken apart into its letters."""
+    for name, value in lists.items():
+        if isinstance(value, (str, bytes, os.PathLike)):
+            raise WrongType(f"{name}={value!r}: must be a sequence; write {name}=[{value!r}]")
+
+
 def _shared(
     source: str | os.PathLike[str],
     orchestration: bool,
@@ -38,6 +45,7 @@ def _shared(
     compiler: str,
     use_cache: bool,
 ) -> bytes:
+    _refuse_one(include_dirs=include_dirs, flags=flags)
     is_text = isinstance(source, str) and "\n" in source
     path = "" if is_text else os.fspath(source)
     if not is_text and not Path(path).is_file():
@@ -82,7 +90,7 @@ def compile(
     children
         Numbers and kernels that the orchestration submits, such as ``(0, simpler.kernels.add)``.
     name
-        What messages call it; the file's name by default.
+        What the compiler's messages call it; the file's name by default. A run's errors name `func_name`.
     include_dirs, flags, compiler
         What the compiler is given besides the public headers; ``compiler`` defaults to ``CXX``, then ``c++``.
     use_cache
@@ -114,6 +122,7 @@ def compile(
     >>> simpler.compile(source, signature=["IN", "OUT"], func_name="twice", children=[(0, simpler.kernels.add)])
     ChipCallable(twice, 2 arguments, 1 kernels)
     """
+    _refuse_one(signature=signature)
     code = _shared(source, True, func_name, name, include_dirs, flags, compiler, use_cache)
     return ChipCallable.build(signature, func_name, code, list(children), config_name)
 
@@ -150,4 +159,5 @@ def compile_kernel(
     >>> kernel.sig_count
     0
     """
+    _refuse_one(signature=signature)
     return CoreCallable.build(signature, _shared(source, False, "", name, include_dirs, flags, compiler, use_cache))

@@ -219,3 +219,48 @@ def test_statistics_list_the_python_workers_before_the_chips() -> None:
     with simpler.Worker(level=3, platform="tiny", device_ids=[0, 1], num_sub_workers=2) as worker:
         names = [child.name for child in worker.statistics()]
     assert names == ["sub_worker 0", "sub_worker 1", "chip 0", "chip 1"]
+
+
+def test_one_text_where_several_are_taken_is_not_taken_apart() -> None:
+    for given, words in (
+        ({"flags": "-O3"}, "flags='-O3': must be a sequence; write flags=['-O3']"),
+        ({"include_dirs": "include"}, "include_dirs='include': must be a sequence; write include_dirs=['include']"),
+        ({"signature": "IN"}, "signature='IN': must be a sequence; write signature=['IN']"),
+    ):
+        options = {"signature": ["IN", "OUT"], **given}
+        with pytest.raises(simpler.WrongType) as caught:
+            simpler.compile_kernel(GRAPH, **options)  # type: ignore[arg-type]
+        assert str(caught.value) == words
+        with pytest.raises(simpler.WrongType) as caught:
+            simpler.compile(GRAPH, func_name="running_maximum", **options)  # type: ignore[arg-type]
+        assert str(caught.value) == words
+
+
+def test_a_single_chip_at_level_3_is_a_list_of_one() -> None:
+    with pytest.raises(
+        simpler.InvalidArgument, match=re.escape("device_id=1: only a level-2 worker takes one; write device_ids=[1]")
+    ):
+        simpler.Worker(level=3, platform="tiny", device_id=1)
+
+
+def loses_its_key(args: simpler.MappedArgs) -> None:
+    raise KeyError("nothing here")
+
+
+def test_the_first_error_of_a_run_comes_to_a_later_submit_as_it_was(node: simpler.Worker) -> None:
+    handle = node.register(loses_its_key)
+    node.init()
+    seen = []
+
+    def graph(orch: Orchestrator, args: object, config: object) -> None:
+        try:
+            while True:
+                orch.submit_sub(handle, TaskArgs())
+        except simpler.TaskFailed as error:
+            seen.append(str(error))
+            raise
+
+    with pytest.raises(simpler.TaskFailed):
+        node.run(graph)
+    assert "submit_sub" not in seen[0]
+    assert "KeyError: 'nothing here'" in seen[0]

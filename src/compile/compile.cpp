@@ -153,11 +153,11 @@ Result<SharedObject> Compiler::build(const Job& job) const {
   object.name = job.name;
   SIMPLER_ASSIGN_OR_RETURN(object.bytes, read_file(output));
   object.digest = sha256(std::as_bytes(std::span(object.bytes)));
-  if (!exports_symbol(object.bytes, job.entry)) {
+  if (!exports_function(object.bytes, job.entry)) {
     const bool kernel = job.kind == SourceKind::kKernel;
     return compile_failed(
         "'" + job.name + "' (" + job.source + ") compiles, but does not export '" + job.entry +
-        "'; define a function of that name with " +
+        "' as a function; define one of that name with " +
         (kernel ? "SIMPLER_KERNEL (simpler/kernel.h)" : "SIMPLER_ORCHESTRATION (simpler/orchestration.h)") +
         " in front");
   }

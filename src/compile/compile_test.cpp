@@ -169,6 +169,10 @@ TEST_F(CompileTest, ASourceWithoutTheEntryFunctionIsRefusedNamingIt) {
   const auto kernel = compiler.compile_shared({.source_text = "extern \"C\" void other() {}\n"});
   ASSERT_FALSE(kernel.ok());
   EXPECT_NE(kernel.status().message().find("does not export 'kernel_entry'"), std::string_view::npos);
+  const auto data = compiler.compile_shared(
+      {.source_text = "extern \"C\" __attribute__((visibility(\"default\"))) int kernel_entry = 3;\n"});
+  ASSERT_FALSE(data.ok());
+  EXPECT_NE(data.status().message().find("does not export 'kernel_entry' as a function"), std::string_view::npos);
   const auto graph = compiler.compile_shared({.kind = SourceKind::kOrchestration, .source_text = kSource});
   ASSERT_FALSE(graph.ok());
   EXPECT_NE(graph.status().message().find("'aicpu_orchestration_entry'"), std::string_view::npos);

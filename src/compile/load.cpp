@@ -56,7 +56,7 @@ bool name_is(std::span<const uint8_t> bytes, const Elf64_Shdr& strings, uint32_t
 
 }  // namespace
 
-bool exports_symbol(std::span<const uint8_t> bytes, std::string_view symbol) {
+bool exports_function(std::span<const uint8_t> bytes, std::string_view symbol) {
   Elf64_Ehdr header{};
   if (!read_record(bytes, 0, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
   for (uint64_t i = 0; i < header.e_shnum; ++i) {
@@ -66,7 +66,9 @@ bool exports_symbol(std::span<const uint8_t> bytes, std::string_view symbol) {
     for (uint64_t s = 0; s < section.sh_size / sizeof(Elf64_Sym); ++s) {
       Elf64_Sym entry{};
       if (!read_record(bytes, section.sh_offset, s, entry)) return false;
-      if (entry.st_shndx != SHN_UNDEF && name_is(bytes, strings, entry.st_name, symbol)) return true;
+      const auto type = ELF64_ST_TYPE(entry.st_info);
+      const bool code = type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;  // the last: from assembler
+      if (code && entry.st_shndx != SHN_UNDEF && name_is(bytes, strings, entry.st_name, symbol)) return true;
     }
   }
   return false;

@@ -37,7 +37,8 @@ class LoadedObject {
   std::string name_;
 };
 
-// Whether an ELF64 shared object defines `symbol` for others, read from its dynamic symbol table without loading it.
-bool exports_symbol(std::span<const uint8_t> bytes, std::string_view symbol);
+// Whether an ELF64 shared object defines `symbol` for others as a function, read from its dynamic symbol table without
+// loading it.
+bool exports_function(std::span<const uint8_t> bytes, std::string_view symbol);
 
 }  // namespace simpler::compile

@@ -27,9 +27,9 @@ TEST(ExportsSymbol, TruncatedObjectsNeverReadBehindTheirEnd) {
   const std::vector<uint8_t> whole = own_program();
   for (size_t size = 0; size < 2000; size += 7) {
     const std::vector<uint8_t> part(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
-    EXPECT_FALSE(exports_symbol(part, "kernel_entry"));
+    EXPECT_FALSE(exports_function(part, "kernel_entry"));
   }
-  EXPECT_FALSE(exports_symbol(whole, "a_symbol_that_does_not_exist"));
+  EXPECT_FALSE(exports_function(whole, "a_symbol_that_does_not_exist"));
 }
 
 TEST(Depfile, SpacesDollarsHashesAndContinuedLinesAreUnderstood) {

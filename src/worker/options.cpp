@@ -30,6 +30,10 @@ Status check_devices(const WorkerOptions& options) {
     return invalid_argument(fmt::format("device_ids has {} entries at level 2: a level-2 worker takes one device_id",
                                         options.device_ids.size()));
   }
+  if (options.level != 2 && options.device_id != 0) {
+    return invalid_argument(fmt::format("device_id={}: only a level-2 worker takes one; write device_ids=[{}]",
+                                        options.device_id, options.device_id));
+  }
   if (options.level == 2 && options.device_id < 0) {
     return invalid_argument(fmt::format("device_id={}: must be 0 or more", options.device_id));
   }

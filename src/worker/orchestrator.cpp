@@ -164,7 +164,9 @@ Result<engine::TaskId> Orchestrator::State::submit(WorkerType type, const Callab
     for (const TaskArgs* one : args) {
       TaskArgsAccess::forget(*one);
     }
-    return std::move(task).status().context(call);
+    // What ended an earlier task of the run says itself where it comes from.
+    Status why = std::move(task).status();
+    return why.worker_path().empty() ? std::move(why).context(call) : std::move(why);
   }
   submitted = true;
   return task;
